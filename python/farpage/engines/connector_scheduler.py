@@ -13,7 +13,9 @@ import numpy
 import farpage
 from farpage.engines.connection import Connection
 from farpage.engines.connector_plan import Blocks, Plan, Settings, Shard
+from farpage.engines.figures import Figures
 from farpage.engines.guard import tell
+from farpage.engines.lookups import is_any_late
 from farpage.engines.namespaces import Epoch
 
 MOST_KEYS = 1 << 16  # in one question
@@ -46,8 +48,8 @@ class SchedulerSide:
     computed from a load that failed is ever stored.
     """
 
-    def __init__(self, settings: Settings, block_tokens: int, *, loads: bool, stores: bool, loads_ahead: bool) -> None:
-        self._settings, self._block_tokens = settings, block_tokens
+    def __init__(self, settings: Settings, block_tokens: int, figures: Figures, *, loads: bool, stores: bool, loads_ahead: bool) -> None:
+        self._settings, self._block_tokens, self._figures = settings, block_tokens, figures
         self._stores_blocks, self._loads_ahead = stores, loads_ahead
         self._shards: list[Shard] = []  # of each worker; none until they have said
         self._epoch = Epoch()
@@ -115,8 +117,11 @@ class SchedulerSide:
             return True
         if ticket.done:
             try:
-                there = (ticket.result()["verdict"] == farpage.Verdict.READY).reshape(-1, self._parts).all(axis=1)
+                result = ticket.result()
+                there = (result["verdict"] == farpage.Verdict.READY).reshape(-1, self._parts).all(axis=1)
                 known.found = min(known.limit, len(there) if there.all() else int(there.argmin()))
+                self._figures.add("seconds", "lookup", float(result["took_ns"].max(initial=0)) / 1e9)
+                self._figures.add("stalls", "lookup", is_any_late(result["reason"].tolist()))
             except Exception as error:
                 tell(self, "lookup", error)
         elif time.monotonic() < known.until_s:
@@ -144,7 +149,7 @@ class SchedulerSide:
     def _names_to_load(self, request: Any, first: int, end: int) -> list[bytes]:
         try:
             return self._names(request, first, end)
-        except Exception as error:  # vLLM waits for a load, and computes blocks that are told as failed
+        except Exception as error:  # vLLM waits for the load, and computes what then fails
             tell(self, "load", error)
             return [NO_NAME] * (end - first)
 

@@ -38,7 +38,7 @@ from farpage.engines.vllm_facts import config_of_maker, engine_facts, specs_of_m
 from farpage.engines.worth import Worth
 
 PREFIX = "vllm:kv_offload_farpage_"
-UNTOLD = 1 << 14  # metrics that wait for vLLM to ask for them: it never does if it logs none
+UNTOLD = 1 << 14  # observations that wait for vLLM to ask for them: it never does if it logs none
 GROUP = slice(-4, None)  # of a key
 MIB = 1 << 20
 HIT, MISS, RETRY = LookupResult.HIT, LookupResult.MISS, LookupResult.RETRY  # looking them up costs
@@ -55,6 +55,30 @@ def space_of(spec: Any, vllm_config: Any, kv_specs: str, salt: str) -> farpage.K
         layout=f"{config.kv_cache_layout} canonical={config.canonical_layout} replicated={config.replicated_layout}",
         block_tokens=config.cache.tokens_per_hash * config.cache.blocks_per_chunk, ranks=ranks, salt=salt, groups=groups, specs=kv_specs,
         **engine_facts(vllm_config))
+
+
+class Gathered:
+    """`figures`, and what they gained since `take()`, under names that begin with `prefix`. One
+    thread uses it."""
+
+    def __init__(self, prefix: str) -> None:
+        self.figures = Figures(self._publish)
+        self._prefix = prefix
+        self._stats, self._untold = OffloadingConnectorStats(), 0
+
+    def take(self) -> OffloadingConnectorStats | None:
+        stats, self._stats, self._untold = self._stats, OffloadingConnectorStats(), 0
+        return None if stats.is_empty() else stats
+
+    def _publish(self, name: str, metric: Metric, label: str, value: float) -> None:
+        labels = (label,) if metric.label else ()
+        if metric.kind == "counter":
+            self._stats.increase_counter(self._prefix + name, value, labels)
+        elif metric.kind == "gauge":
+            self._stats.set_gauge(self._prefix + name, value, labels)
+        elif self._untold < UNTOLD:
+            self._untold += 1
+            self._stats.observe_histogram(self._prefix + name, value, labels)
 
 
 class FarpageTier(SecondaryTierManager):
@@ -88,8 +112,8 @@ class FarpageTier(SecondaryTierManager):
         self._chunk_tokens = {group.group_id.to_bytes(4, "big"): group.tokens_per_block * offloading_spec.config.cache.blocks_per_chunk
                               for group in offloading_spec.config.groups}
         self._chunks: farpage.Pages | None = None  # all of the memory, once it is registered
-        self._stats, self._untold = OffloadingConnectorStats(), 0
-        self.figures = Figures(self._publish)
+        self._gathered = Gathered(PREFIX)
+        self.figures = self._gathered.figures
         self._worth = Worth(self.figures, is_on=cost_model, tokens_per_s=prefill_tokens_per_s)
         self._lookups = Lookups(self._names, self._ask, timeout_ms / 1000, self._choose, self.figures)
         self._transfers = Transfers(load_bytes=load_bytes, store_bytes=store_bytes, lost=self._lookups.lose, figures=self.figures)
@@ -318,17 +342,6 @@ class FarpageTier(SecondaryTierManager):
 
         return {PREFIX + name: definition(metric) for name, metric in METRICS.items()}
 
-    def _publish(self, name: str, metric: Metric, label: str, value: float) -> None:
-        labels = (label,) if metric.label else ()
-        if metric.kind == "counter":
-            self._stats.increase_counter(PREFIX + name, value, labels)
-        elif metric.kind == "gauge":
-            self._stats.set_gauge(PREFIX + name, value, labels)
-        elif self._untold < UNTOLD:
-            self._untold += 1
-            self._stats.observe_histogram(PREFIX + name, value, labels)
-
     @answering(lambda *_: None)
     def get_stats(self) -> OffloadingConnectorStats | None:
-        stats, self._stats, self._untold = self._stats, OffloadingConnectorStats(), 0
-        return None if stats.is_empty() else stats
+        return self._gathered.take()

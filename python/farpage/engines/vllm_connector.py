@@ -14,7 +14,8 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import (
     KVConnectorMetadata,
     KVConnectorRole,
 )
-from vllm.distributed.kv_transfer.kv_connector.v1.metrics import KVConnectorStats
+from vllm.distributed.kv_transfer.kv_connector.v1.metrics import KVConnectorPromMetrics, KVConnectorStats
+from vllm.distributed.kv_transfer.kv_connector.v1.offloading.metrics import OffloadingConnectorStats
 from vllm.distributed.parallel_state import get_pp_group, get_tp_group
 from vllm.v1.kv_cache_interface import FullAttentionSpec, UniformTypeKVCacheSpecs
 
@@ -24,10 +25,15 @@ from farpage.engines.connector_memory import CacheBlocks
 from farpage.engines.connector_plan import Plan, Settings, Shard
 from farpage.engines.connector_scheduler import SchedulerSide
 from farpage.engines.connector_worker import WorkerSide
+from farpage.engines.figures import BUCKETS_S, METRICS, Metric
 from farpage.engines.guard import answering
 from farpage.engines.namespaces import page_space
 from farpage.engines.settings import check_version
+from farpage.engines.vllm import Gathered
 from farpage.engines.vllm_facts import engine_facts
+
+PREFIX = "vllm:farpage_"
+SHOWN = ("pages", "bytes", "seconds", "stalls")
 
 
 @dataclasses.dataclass
@@ -38,24 +44,6 @@ class FarpageMetadata(KVConnectorMetadata):
 @dataclasses.dataclass
 class FarpageHandshake(KVConnectorHandshakeMetadata):
     shard: Shard
-
-
-class FarpageStats(KVConnectorStats):
-    """Blocks by what became of them."""
-
-    def reset(self) -> None:
-        self.data = {}
-
-    def aggregate(self, other: KVConnectorStats) -> KVConnectorStats:
-        for name, count in other.data.items():
-            self.data[name] = self.data.get(name, 0) + count
-        return self
-
-    def reduce(self) -> dict[str, int | float]:
-        return dict(self.data)
-
-    def is_empty(self) -> bool:
-        return not self.data
 
 
 def refuse_unfit(vllm_config: Any, kv_cache_config: Any) -> None:
@@ -96,6 +84,31 @@ def space_of(vllm_config: Any, cache: CacheBlocks, settings: Settings) -> farpag
         **engine_facts(vllm_config))
 
 
+class ConnectorMetrics(KVConnectorPromMetrics):
+    """The connector's in vLLM's /metrics, for each of its engines. vLLM makes it with its own
+    classes and labels."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._series = {PREFIX + name: self._made(name, METRICS[name]) for name in SHOWN}
+
+    def _made(self, name: str, metric: Metric) -> Any:
+        labels = [*self._labelnames, metric.label]
+        if metric.kind == "histogram":
+            return self._histogram_cls(name=PREFIX + name, documentation=metric.documentation, labelnames=labels, buckets=BUCKETS_S)
+        return self._counter_cls(name=PREFIX + name, documentation=metric.documentation, labelnames=labels)
+
+    def observe(self, transfer_stats_data: dict[str, Any], engine_idx: int = 0) -> None:
+        for name, values in transfer_stats_data["data"].items():
+            for labels, value in values.items():
+                series = self._series[name].labels(*self.per_engine_labelvalues[engine_idx], *labels)
+                if isinstance(value, list):
+                    for each in value:
+                        series.observe(each)
+                else:
+                    series.inc(value)
+
+
 class FarpageConnector(KVConnectorBase_V1):
     """A block of vLLM's is a page, or with `"pages": "layer"` as many pages as there are layers.
 
@@ -114,9 +127,9 @@ class FarpageConnector(KVConnectorBase_V1):
         self._is_layered = self._settings.pages == "layer"
         self._worker: WorkerSide | None = None
         self._scheduler: SchedulerSide | None = None
-        self._told: dict[str, int] = {}  # counts that vLLM has
+        self._gathered = Gathered(PREFIX)
         if role == KVConnectorRole.SCHEDULER:
-            self._scheduler = SchedulerSide(self._settings, vllm_config.cache_config.block_size, loads=self._loads, stores=self._stores,
+            self._scheduler = SchedulerSide(self._settings, vllm_config.cache_config.block_size, self._gathered.figures, loads=self._loads, stores=self._stores,
                                             loads_ahead=not self._is_layered)
 
     # A store that is dropped is a later miss.
@@ -130,7 +143,8 @@ class FarpageConnector(KVConnectorBase_V1):
 
     def register_kv_caches(self, kv_caches: dict[str, Any]) -> None:
         cache = cache_blocks(kv_caches, self._kv_cache_config.num_blocks)
-        self._worker = WorkerSide(self._settings, cache, space_of(self._vllm_config, cache, self._settings), loads=self._loads, stores=self._stores)
+        self._worker = WorkerSide(self._settings, cache, space_of(self._vllm_config, cache, self._settings), self._gathered.figures, loads=self._loads,
+                                  stores=self._stores)
 
     def get_handshake_metadata(self) -> KVConnectorHandshakeMetadata | None:
         return None if self._worker is None else FarpageHandshake(self._worker.shard)
@@ -163,16 +177,15 @@ class FarpageConnector(KVConnectorBase_V1):
 
     @answering(lambda *_: None)
     def get_kv_connector_stats(self) -> KVConnectorStats | None:
-        if self._worker is None:
-            return None
-        counts = dict(self._worker.counts)
-        new = {name: count - self._told.get(name, 0) for name, count in counts.items() if count > self._told.get(name, 0)}
-        self._told = counts
-        return FarpageStats(data=new) if new else None
+        return self._gathered.take()
 
     @classmethod
     def build_kv_connector_stats(cls, data: dict[str, Any] | None = None) -> KVConnectorStats | None:
-        return FarpageStats(data=data or {})
+        return OffloadingConnectorStats(data=data or {})
+
+    @classmethod
+    def build_prom_metrics(cls, vllm_config: Any, metric_types: Any, labelnames: list[str], per_engine_labelvalues: Any) -> ConnectorMetrics:
+        return ConnectorMetrics(vllm_config, metric_types, labelnames, per_engine_labelvalues)
 
     # ---- Scheduler
 

@@ -170,7 +170,7 @@ class VllmTierTest(ManagerCase):
         calls = {"lookup": ((key(0), context), MISS), "submit_load": ((Broken(),), None), "submit_store": ((Broken(),), None), "get_finished_jobs": ((), ()),
                  "on_request_finished": ((context,), None), "on_schedule_end": ((ScheduleEndContext((), ()),), None), "get_stats": ((), None),
                  "has_pending_work": ((), False), "on_new_request": ((context,), RequestOffloadingContext()), "drain_jobs": ((), None)}
-        with mock.patch.multiple(tier, _lookups=Broken(), _transfers=Broken(), _stats=Broken(), _running=Broken()), self.assertLogs("farpage", "ERROR") as said:
+        with mock.patch.multiple(tier, _lookups=Broken(), _transfers=Broken(), _gathered=Broken(), _running=Broken()), self.assertLogs("farpage", "ERROR") as said:
             for name, (arguments, answer) in calls.items():
                 self.assertEqual(getattr(tier, name)(*arguments), answer, name)
         # Answers are taken for themselves.

@@ -13,6 +13,7 @@ from farpage.engines import connector_scheduler
 from farpage.engines.connector_plan import Settings, Shard
 from farpage.engines.settings import check
 from farpage.engines.connector_scheduler import SchedulerSide
+from farpage.engines.figures import Figures
 
 BLOCK_TOKENS = 4
 TIMEOUT_S = 10
@@ -41,11 +42,11 @@ class SchedulerTest(unittest.TestCase):
         clock = mock.patch.object(connector_scheduler, "time", types.SimpleNamespace(monotonic=lambda: self.now_s))
         clock.start()
         self.addCleanup(clock.stop)
-        self.asked, self.tickets = [], []
+        self.asked, self.tickets, self.figures = [], [], Figures()
         self.side = self.made()
 
     def made(self, **options):
-        side = SchedulerSide(Settings(timeout_ms=1000 * TIMEOUT_S), BLOCK_TOKENS, **{"loads": False, "stores": True, "loads_ahead": True, **options})
+        side = SchedulerSide(Settings(timeout_ms=1000 * TIMEOUT_S), BLOCK_TOKENS, self.figures, **{"loads": False, "stores": True, "loads_ahead": True, **options})
         side._connection = types.SimpleNamespace(client=types.SimpleNamespace(exists=self.exists))
         side.set_shards([Shard(SPACE, 1), Shard(farpage.KeySpace(model="m", rank="1"), 1)])
         return side
@@ -108,6 +109,15 @@ class SchedulerTest(unittest.TestCase):
             loads, stores, _ = self.plan("r")
         self.assertEqual((len(loads), stores), (1, []))
 
+    def test_figures_of_questions(self):
+        for reason, stalls in ((farpage.Reason.MISS, 0), (farpage.Reason.STALLED, 1)):
+            ticket = FakeTicket([READY, READY, RECOMPUTE, RECOMPUTE], took_s=[0.25, 0.5, 0.25, 0.25], reason=reason)
+            ticket.end()
+            self.tickets.append(ticket)
+            self.assertEqual(self.matched(Request(2)), 1)
+            self.assertEqual(self.figures.of("stalls")["lookup"], stalls)
+        self.assertEqual(self.figures.of("seconds"), {"lookup": 1.0})
+
     def test_a_question_without_an_answer_is_over_in_time(self):
         request = Request(2)
         question = self.answer(True, True, is_done=False)
@@ -158,7 +168,7 @@ class SchedulerTest(unittest.TestCase):
         settings = {"node": "n", "ahead": {"pages": 8}}
         for given, wanted in ((settings, {"node": "n", "staging_bytes": 0}), ({"config": "f"}, {"config": "f"})):
             with mock.patch.object(connector_scheduler, "Connection") as connection:
-                side = SchedulerSide(Settings.of(given), BLOCK_TOKENS, loads=True, stores=True, loads_ahead=True)
+                side = SchedulerSide(Settings.of(given), BLOCK_TOKENS, self.figures, loads=True, stores=True, loads_ahead=True)
             self.assertEqual(connection.call_args.args[0], wanted)
             side.close()
             connection.return_value.close.assert_called_once_with()
@@ -166,7 +176,7 @@ class SchedulerTest(unittest.TestCase):
 
     def test_who_does_not_load_has_no_client(self):
         with mock.patch.object(connector_scheduler, "Connection") as connection:
-            side = SchedulerSide(Settings.of({"node": "n"}), BLOCK_TOKENS, loads=False, stores=True, loads_ahead=True)
+            side = SchedulerSide(Settings.of({"node": "n"}), BLOCK_TOKENS, self.figures, loads=False, stores=True, loads_ahead=True)
         connection.assert_not_called()
         side.set_shards([Shard(SPACE, 1)])
         self.assertEqual(side.matched(Request(2), 0), 0)

@@ -465,15 +465,6 @@ class EndTest(ConnectorCase):
         self.assertEqual(list(second.output_token_ids), expected(PROMPTS[0]))
         self.assertEqual(client.statistics().near_ready, BLOCKS)
 
-    def test_its_counts_are_in_vllms_metrics(self):
-        self.store()
-        engine = self.engine()
-        worker = engine.workers[0].connector
-        engine.run(PROMPTS)
-        self.assertEqual(worker._told["ready"], BLOCKS * len(PROMPTS))
-        one, two = (type(worker).build_kv_connector_stats({"ready": count}) for count in (1, 2))
-        self.assertEqual(one.aggregate(two).reduce(), {"ready": 3})
-
     def test_shutdown_leaves_nothing(self):
         self.store(PROMPTS[:1], salt="first")  # vLLM and torch begin threads of their own, once
 

@@ -122,6 +122,7 @@ class Engine:
         self._requests = 0
         self.invalid = set()  # blocks that did not come
         self.steps = 0
+        self.stats = []  # of the connector, as vLLM's engine tells them to its server
 
     @property
     def connections(self):
@@ -159,7 +160,10 @@ class Engine:
             [int.from_bytes(digest(*(each[name] for each in digests))[:4], "little") % VOCABULARY] if end >= len(tokens) else []
             for name, tokens, _, end, _ in work]
         self.invalid |= output.kv_connector_output.invalid_block_ids
-        return self.scheduler.update_from_output(step, output)
+        told = self.scheduler.update_from_output(step, output)
+        self.stats += [each.scheduler_stats.kv_connector_stats for each in told.values()
+                       if each.scheduler_stats is not None and each.scheduler_stats.kv_connector_stats]
+        return told
 
     def finish(self, requests, most=200_000):
         """Steps until these have ended."""
@@ -183,7 +187,7 @@ class Engine:
 
     def counts(self):
         worker = self.workers[0].connector._worker
-        return self.counts_at_end if worker is None else worker.counts
+        return self.counts_at_end if worker is None else worker.figures.of("pages")
 
 
 def expected(prompt, tokens=4, ranks=1, layers=3):
