@@ -13,6 +13,8 @@ from typing import Any
 import farpage
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
+CONNECT_MS = 2000  # unless the settings say it, as of farpage.open()
+SLACK_S = 1.0  # from the end of that time to the end of farpage.open()
 _log = logging.getLogger("farpage")
 
 
@@ -51,7 +53,7 @@ class Connection:
                 self.client = self._opened()
             # Exhausted: the node has as many clients as it can serve, and some of them may go.
             except (farpage.UnavailableError, farpage.FarpageTimeoutError, farpage.ExhaustedError) as error:
-                self._tell(logging.WARNING, f"{error}; it is tried again and again, and until then every page is a miss")
+                self._tell(logging.WARNING, f"{error}. Farpage tries again every {FIRST_PAUSE_S} to {LONGEST_PAUSE_S:g} s; until a node answers, every page is a miss")
                 self._has_tried.set()
                 self._is_ending.wait(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
@@ -92,6 +94,15 @@ class Connection:
 
     def _exit(self) -> None:
         """An engine that exits without a word: each operation has its deadline, and the client's
-        threads are to end before the libraries that they use."""
-        if self.client is not None:
+        threads are to end before the libraries that they use. One that is being opened is waited
+        for as long as its node may take."""
+        if self._pid != os.getpid():
+            return
+        self._is_ending.set()
+        self._thread.join(self._connect_s())
+        if not self._thread.is_alive():
             self.close()
+
+    def _connect_s(self) -> float:
+        value = self._settings.get("connect_ms")
+        return (value if isinstance(value, (int, float)) else CONNECT_MS) / 1000 + SLACK_S

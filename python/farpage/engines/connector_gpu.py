@@ -70,8 +70,7 @@ def _gpu_layer(name: str, tensor: Any, count: int) -> Layer:
     # In bytes, as of an array of them.
     shape, strides = (*tensor.shape[1:-1], tensor.shape[-1] * size), (*outer, 1)
     if tensor.stride()[-1] != 1 or not are_dense(shape, strides):
-        raise farpage.InvalidError(f"blocks of the KV cache of {name} have gaps, and lie in a GPU's memory: FarpageConnector serves there blocks "
-                                   "whose bytes lie together")
+        raise farpage.InvalidError(f"blocks of the KV cache of {name} have gaps: on a GPU, FarpageConnector needs blocks without gaps")
     return Layer(tensor.data_ptr(), step, math.prod(shape), False, f"{tensor.dtype}{shape}{strides}", tensor)
 
 
@@ -83,5 +82,5 @@ def cache_blocks(tensors: Mapping[str, Any], count: int) -> CacheBlocks:
         return GpuBlocks(tensors, count)
     if kinds <= {"cpu"}:
         return HostBlocks(tensors, count)
-    raise farpage.InvalidError(f"the KV cache is on {' and '.join(sorted(devices))}: FarpageConnector moves one that is all in the host's memory, or all "
-                               "in that of one CUDA GPU. Use the secondary tier farpage.engines.vllm.FarpageTier")
+    raise farpage.InvalidError(f"the KV cache is on {' and '.join(sorted(devices))}: FarpageConnector needs the whole KV cache in host memory or on "
+                               "one CUDA GPU. Use the secondary tier farpage.engines.vllm.FarpageTier")

@@ -15,17 +15,29 @@ import numpy
 import farpage
 from farpage.engines.connector_memory import CacheBlocks, Staging
 from farpage.engines.connector_plan import Blocks, Shard
+from farpage.engines.figures import Figures
 from farpage.engines.guard import tell
+from farpage.engines.lookups import is_any_late
 
 READY = farpage.Verdict.READY
 _log = logging.getLogger("farpage")
 
 
-def _count(counts: collections.Counter[str], good: Any, reasons: Any) -> None:
-    """Blocks by what became of them; `reasons` of those that did not come."""
-    counts["ready"] += int(good.sum())
-    for reason in reasons.tolist():
-        counts[farpage.Reason(reason).name.lower()] += 1
+def _count(figures: Figures, good: Any, reasons: Any, block_bytes: int, took_s: float) -> None:
+    """A load of blocks, by what became of them; `reasons` of those that did not come."""
+    ready = int(good.sum())
+    figures.add("pages", "ready", ready)
+    figures.add("bytes", "load", ready * block_bytes)
+    figures.add("seconds", "load", took_s)
+    lost = reasons.tolist()
+    for reason in lost:
+        figures.add("pages", farpage.Reason(reason).name.lower())
+    if is_any_late(lost):
+        figures.add("stalls", "load")
+
+
+def _took_s(verdicts: Any) -> float:
+    return float(verdicts["took_ns"].max(initial=0)) / 1e9
 
 
 @dataclasses.dataclass
@@ -53,8 +65,8 @@ class BlockLoads:
     cache: nothing else writes there. What has not come by `timeout_s` has failed. One thread uses
     it."""
 
-    def __init__(self, cache: CacheBlocks, staging: Staging, shard: Shard, timeout_s: float, counts: collections.Counter[str]) -> None:
-        self._cache, self._staging, self._shard, self._timeout_s, self._counts = cache, staging, shard, timeout_s, counts
+    def __init__(self, cache: CacheBlocks, staging: Staging, shard: Shard, timeout_s: float, figures: Figures) -> None:
+        self._cache, self._staging, self._shard, self._timeout_s, self._figures = cache, staging, shard, timeout_s, figures
         self._requests: dict[str, _Request] = {}
         self._fetches: list[_Fetch] = []
         self._failed: set[int] = set()
@@ -110,7 +122,9 @@ class BlockLoads:
         self._fetches.append(_Fetch(request, [number for _, number in blocks], slots, ticket))
 
     def _fail(self, request: _Request, how: str) -> None:
-        self._counts[how] += len(request.waiting)
+        self._figures.add("pages", how, len(request.waiting))
+        if how == "overdue":
+            self._figures.add("stalls", "load")
         self._failed.update(number for _, number in request.waiting)
         request.waiting.clear()
 
@@ -121,7 +135,7 @@ class BlockLoads:
             self._take(fetch, fetch.ticket.result())
         except Exception as error:
             tell(self, "load", error)
-            self._counts["refused"] += len(fetch.numbers)
+            self._figures.add("pages", "refused", len(fetch.numbers))
             self._failed.update(fetch.numbers)
 
     def _take(self, fetch: _Fetch, verdicts: Any) -> None:
@@ -132,9 +146,9 @@ class BlockLoads:
         except RuntimeError as error:  # as PyTorch says that a GPU has no memory left
             _log.error("farpage: blocks are computed, because they cannot be written: %s", error)
             good[:] = False
-            self._counts["refused"] += len(came)
+            self._figures.add("pages", "refused", len(came))
         self._failed.update(number for number, is_good in zip(fetch.numbers, good.tolist()) if not is_good)
-        _count(self._counts, good, verdicts["reason"][verdicts["verdict"] != READY])
+        _count(self._figures, good, verdicts["reason"][verdicts["verdict"] != READY], self._cache.block_bytes, _took_s(verdicts))
 
 
 class LayerLoads:
@@ -142,17 +156,18 @@ class LayerLoads:
     the cache where a block of a layer has no gaps, and each is waited for when the model needs it.
     What has not come by `timeout_s` has failed. One thread uses it."""
 
-    def __init__(self, cache: CacheBlocks, shard: Shard, timeout_s: float, counts: collections.Counter[str]) -> None:
-        self._cache, self._shard, self._timeout_s, self._counts = cache, shard, timeout_s, counts
+    def __init__(self, cache: CacheBlocks, shard: Shard, timeout_s: float, figures: Figures) -> None:
+        self._cache, self._shard, self._timeout_s, self._figures = cache, shard, timeout_s, figures
         self._numbers: list[int] = []  # of this step's blocks
         # Of each layer; and memory for its pages where they cannot go straight into the cache.
         self._tickets: dict[int, tuple[farpage.Ticket, Any]] = {}
         self._reasons: Any = None  # of each block, of the first layer that did not come
+        self._took_s = 0.0  # until this step's last answer
         self._failed: set[int] = set()
 
     def begin(self, client: farpage.Client | None, loads: Sequence[Blocks]) -> None:
         self._numbers = [number for blocks in loads for number in blocks.numbers]
-        self._reasons = numpy.zeros(len(self._numbers), numpy.uint32)
+        self._reasons, self._took_s = numpy.zeros(len(self._numbers), numpy.uint32), 0.0
         if not self._numbers:
             return
         until_s = time.monotonic() + self._timeout_s
@@ -187,7 +202,7 @@ class LayerLoads:
         if self._numbers:
             good = self._reasons == farpage.Reason.NONE
             self._failed.update(numpy.asarray(self._numbers)[~good].tolist())
-            _count(self._counts, good, self._reasons[~good])
+            _count(self._figures, good, self._reasons[~good], self._cache.block_bytes, self._took_s)
             self._numbers = []
 
     def _end(self, layer: int) -> None:
@@ -206,6 +221,7 @@ class LayerLoads:
         good = verdicts["verdict"] == READY
         fresh = ~good & (self._reasons == farpage.Reason.NONE)
         self._reasons[fresh] = verdicts["reason"][fresh]
+        self._took_s = max(self._took_s, _took_s(verdicts))
         if aside is not None:
             came = numpy.flatnonzero(good).tolist()
             self._cache.write_layer(layer, [self._numbers[place] for place in came], aside, came)

@@ -141,11 +141,11 @@ def _host_layer(name: str, tensor: Any, count: int) -> Layer:
 
 
 class Staging:
-    """Memory for whole blocks on their way, registered once. One thread uses it, but for
-    `register()`."""
+    """Memory for whole blocks on their way, at least one, registered once. One thread uses it, but
+    for `register()`."""
 
     def __init__(self, length: int, block_bytes: int) -> None:
-        self.rows = numpy.empty((max(1, length // block_bytes), block_bytes), numpy.uint8)
+        self.rows = numpy.empty((length // block_bytes, block_bytes), numpy.uint8)
         self._free = list(range(len(self.rows)))
         self._region: farpage.Region | None = None
 

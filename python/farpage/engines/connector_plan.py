@@ -8,7 +8,7 @@ from typing import Any
 
 import farpage
 from farpage._library import KEY_BYTES
-from farpage.engines.settings import check
+from farpage.engines.settings import check, refuse_others
 
 MIB = 1 << 20
 
@@ -64,8 +64,9 @@ class Settings:
     def of(cls, given: Mapping[str, Any]) -> Settings:
         check(**given)
         ours = {field.name for field in dataclasses.fields(cls)} - {"client"}
-        return cls(**{name: value for name, value in given.items() if name in ours},
-                   client={name: value for name, value in given.items() if name not in ours})
+        client = {name: value for name, value in given.items() if name not in ours}
+        refuse_others("FarpageConnector", client)
+        return cls(**{name: value for name, value in given.items() if name in ours}, client=client)
 
     @property
     def timeout_s(self) -> float:

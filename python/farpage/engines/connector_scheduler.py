@@ -13,10 +13,13 @@ import numpy
 import farpage
 from farpage.engines.connection import Connection
 from farpage.engines.connector_plan import Blocks, Plan, Settings, Shard
+from farpage.engines.figures import Figures
 from farpage.engines.guard import tell
+from farpage.engines.lookups import is_any_late
 from farpage.engines.namespaces import Epoch
 
 MOST_KEYS = 1 << 16  # in one question
+NO_NAME = b""  # of no block: a page of that name is never there
 NEVER = 1 << 62  # more blocks than any request has
 
 
@@ -45,8 +48,8 @@ class SchedulerSide:
     computed from a load that failed is ever stored.
     """
 
-    def __init__(self, settings: Settings, block_tokens: int, *, loads: bool, stores: bool, loads_ahead: bool) -> None:
-        self._settings, self._block_tokens = settings, block_tokens
+    def __init__(self, settings: Settings, block_tokens: int, figures: Figures, *, loads: bool, stores: bool, loads_ahead: bool) -> None:
+        self._settings, self._block_tokens, self._figures = settings, block_tokens, figures
         self._stores_blocks, self._loads_ahead = stores, loads_ahead
         self._shards: list[Shard] = []  # of each worker; none until they have said
         self._epoch = Epoch()
@@ -114,8 +117,11 @@ class SchedulerSide:
             return True
         if ticket.done:
             try:
-                there = (ticket.result()["verdict"] == farpage.Verdict.READY).reshape(-1, self._parts).all(axis=1)
+                result = ticket.result()
+                there = (result["verdict"] == farpage.Verdict.READY).reshape(-1, self._parts).all(axis=1)
                 known.found = min(known.limit, len(there) if there.all() else int(there.argmin()))
+                self._figures.add("seconds", "lookup", float(result["took_ns"].max(initial=0)) / 1e9)
+                self._figures.add("stalls", "lookup", is_any_late(result["reason"].tolist()))
             except Exception as error:
                 tell(self, "lookup", error)
         elif time.monotonic() < known.until_s:
@@ -137,8 +143,15 @@ class SchedulerSide:
         end = first + external_tokens // self._block_tokens
         known.stored = end
         if end > first:
-            known.loading, known.loading_from = Blocks(request.request_id, self._names(request, first, end), numbers[first:end]), first
+            known.loading, known.loading_from = Blocks(request.request_id, self._names_to_load(request, first, end), numbers[first:end]), first
             self._next.loads.append(known.loading)
+
+    def _names_to_load(self, request: Any, first: int, end: int) -> list[bytes]:
+        try:
+            return self._names(request, first, end)
+        except Exception as error:  # vLLM waits for the load, and computes what then fails
+            tell(self, "load", error)
+            return [NO_NAME] * (end - first)
 
     def ended(self, loaded: Iterable[str], failed: set[int]) -> None:
         """Of a step, requests whose loads have ended, and blocks that did not come."""
@@ -157,17 +170,26 @@ class SchedulerSide:
     def plan(self, scheduled: Iterable[str], numbers_of: Callable[[str], list[int]]) -> Plan:
         """What the workers do in this step, in which these requests compute."""
         plan, self._next = self._next, Plan()
+        matched, self._matched = self._matched, []
+        try:
+            self._plan_stores(plan, scheduled, numbers_of)
+            self._plan_announcements(plan, matched)
+        except Exception as error:  # its loads go to the workers all the same: vLLM waits for them
+            tell(self, "plan", error)
+        return plan
+
+    def _plan_stores(self, plan: Plan, scheduled: Iterable[str], numbers_of: Callable[[str], list[int]]) -> None:
         for name in scheduled if self._stores_blocks else ():
             known = self._requests.get(name)
             blocks = self._computed(known, numbers_of) if known is not None else None
             if blocks is not None:
                 plan.stores.append(blocks)
-        matched, self._matched = self._matched, []
+
+    def _plan_announcements(self, plan: Plan, matched: Iterable[_Request]) -> None:
         for known in matched:
             if known.first is not None and not known.is_announced:  # vLLM has no blocks for it yet
                 known.is_announced = True
                 plan.announced += self._names(known.request, known.first, known.found)
-        return plan
 
     def finished(self, request: Any, numbers: list[int]) -> bool:
         """Whether vLLM must keep the request's blocks until the workers have read them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import functools
 from collections.abc import Callable
 
@@ -12,27 +11,33 @@ from farpage.engines.connector_loads import BlockLoads, LayerLoads
 from farpage.engines.connector_memory import CacheBlocks, Staging
 from farpage.engines.connector_plan import Blocks, Plan, Settings, Shard
 from farpage.engines.connector_stores import Stores
+from farpage.engines.figures import Figures
 from farpage.engines.guard import tell
+from farpage.engines.settings import require_a_page
 
 
 class WorkerSide:
     """vLLM's worker calls it from one thread, step by step: `start()`, `wait_layer()` of each
-    layer, `save()`, `ended()`. `counts`: blocks by what became of them."""
+    layer, `save()`, `ended()`, `take_failed()`; with a draft model, which works last, `save()`
+    comes at the end. Pages in `figures` are vLLM's blocks."""
 
-    def __init__(self, settings: Settings, cache: CacheBlocks, space: farpage.KeySpace, *, loads: bool, stores: bool) -> None:
-        self._settings, self._cache = settings, cache
-        self.counts: collections.Counter[str] = collections.Counter()
+    def __init__(self, settings: Settings, cache: CacheBlocks, space: farpage.KeySpace, figures: Figures, *, loads: bool, stores: bool) -> None:
+        self._settings, self._cache, self.figures = settings, cache, figures
         is_layered = settings.pages == "layer"
         self.shard = Shard(space, len(cache.layers) if is_layered else 1)
         self._page_bytes = max(cache.lengths) if is_layered else cache.block_bytes
+        if not is_layered and loads:
+            require_a_page(cache.block_bytes, load_bytes=settings.load_bytes)
+        if stores:
+            require_a_page(cache.block_bytes, store_bytes=settings.store_bytes)
         self._staged: list[Staging] = []
-        self._layers = LayerLoads(cache, self.shard, settings.timeout_s, self.counts) if is_layered else None
+        self._layers = LayerLoads(cache, self.shard, settings.timeout_s, figures) if is_layered else None
         self._blocks: BlockLoads | None = None
         self._stores: Stores | None = None
         if not is_layered and loads:
-            self._blocks = BlockLoads(cache, self._staging(settings.load_bytes), self.shard, settings.timeout_s, self.counts)
+            self._blocks = BlockLoads(cache, self._staging(settings.load_bytes), self.shard, settings.timeout_s, figures)
         if stores:
-            self._stores = Stores(cache, self._staging(settings.store_bytes), self.shard, settings.store_timeout_ms / 1000, self.counts)
+            self._stores = Stores(cache, self._staging(settings.store_bytes), self.shard, settings.store_timeout_ms / 1000, figures)
         self._ending: set[str] = set()
         self._loaded: set[str] = set()
         self._failed: set[int] = set()
@@ -88,9 +93,7 @@ class WorkerSide:
             self._guard("wait", functools.partial(self._layers.wait, name))
 
     def save(self, plan: Plan) -> None:
-        """Copies the step's stores. Its loads within the step end here."""
-        if self._layers is not None:
-            self._guard("end", self._layers.end)
+        """Copies the step's stores."""
         stores = self._stores
         if stores is not None:
             for blocks in plan.stores:
@@ -110,7 +113,10 @@ class WorkerSide:
         return ending, loaded
 
     def take_failed(self) -> set[int]:
-        """Blocks that did not come, after `ended()`."""
+        """Blocks that did not come, after `ended()`. Loads of layers end here: vLLM takes what the
+        step computed unless it hears now that they failed."""
+        if self._layers is not None:
+            self._guard("end", self._layers.end)
         failed, self._failed = self._failed, set()
         for loads in (self._blocks, self._layers):
             if loads is not None:

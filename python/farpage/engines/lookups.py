@@ -37,15 +37,17 @@ class _Request:
     # Of the last question, in its order: loads and stores of the same pages need them again.
     asked: list[bytes] = dataclasses.field(default_factory=list)
     names: Any = None
+    since_s: float = 0.0  # since when it has keys without an answer
 
 
 class Lookups:
     """What each request of an engine knows of its keys. One thread uses it.
 
     `find()` says None until an answer is there. Keys that were asked for since go to the node
-    together, with `ask()`. The ticket's deadline ends a question: then its keys are not there. A
-    request keeps its answers until `forget()`, so that it meets no page twice that could not be
-    loaded; another request asks anew.
+    together, with `ask()`. The ticket's deadline ends a question: then its keys are not there. Nor
+    are they once `timeout_s` has passed since the first of them, whatever failed. A request keeps
+    its answers until `forget()`, so that it meets no page twice that could not be loaded; another
+    request asks anew.
 
     A request has `timeout_s` for its pages: what the question took is gone, and the rest runs from
     the first answer that it gets.
@@ -67,7 +69,13 @@ class Lookups:
         answer: Any = known.answers.get(key, _UNASKED)
         if answer is _UNASKED:
             known.answers[key] = answer = None
+            if request not in self._new:
+                known.since_s = time.monotonic()
             self._new.setdefault(request, []).append(key)
+        elif answer is None:
+            if time.monotonic() >= known.since_s + self.timeout_s:
+                self._give_up(request, known)
+                answer = known.answers[key]
         elif answer:
             now = time.monotonic()
             if known.until_s is None:
@@ -76,6 +84,12 @@ class Lookups:
                 self._figures.add("pages", "overdue")
                 known.answers[key] = answer = False
         return answer  # type: ignore[no-any-return]
+
+    def _give_up(self, request: str, known: _Request) -> None:
+        """Takes what answers there are: others do not come."""
+        self.take()
+        self._new.pop(request, None)
+        known.answers.update([(key, False) for key, answer in known.answers.items() if answer is None])
 
     @property
     def unasked(self) -> Mapping[str, list[bytes]]:

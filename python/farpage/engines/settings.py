@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import farpage
@@ -13,22 +13,29 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 KINDS: dict[str, Callable[[Any], bool]] = {
     "a number above 0": lambda value: _is_number(value) and value > 0,
-    "a number of bytes above 0": lambda value: _is_number(value) and value > 0,
+    "a whole number of bytes above 0": lambda value: _is_whole(value) and value > 0,
     "0 or a number above it": lambda value: _is_number(value) and value >= 0,
+    "0 or a whole number above it": lambda value: _is_whole(value) and value >= 0,
     "true or false": lambda value: isinstance(value, bool),
     "a text": lambda value: isinstance(value, str),
     "\"LOCAL\" or \"REMOTE\"": lambda value: value in ("LOCAL", "REMOTE"),
     "\"block\" (a page holds a block of all layers) or \"layer\" (of one layer)": lambda value: value in ("block", "layer"),
-    "{\"pages\": 64}, with as many pages as are to be fetched ahead, or leave it out": lambda value: isinstance(value, Mapping),
+    "{\"pages\": N}, N pages to fetch ahead, or remove the key": lambda value: isinstance(value, Mapping),
 }
-ABOVE_0, BYTES, FROM_0, FLAG, TEXT, PLACE, FORM, PAGES = KINDS
+ABOVE_0, BYTES, FROM_0, COUNT, FLAG, TEXT, PLACE, FORM, PAGES = KINDS
 WANTED = {
     "timeout_ms": ABOVE_0, "store_timeout_ms": ABOVE_0, "load_bytes": BYTES, "store_bytes": BYTES, "start_ms": FROM_0,
-    "prefill_tokens_per_s": FROM_0, "chunk_tokens": FROM_0, "cost_model": FLAG, "allow_untested": FLAG,
+    "prefill_tokens_per_s": FROM_0, "chunk_tokens": COUNT, "cost_model": FLAG, "allow_untested": FLAG,
     "salt": TEXT, "model": TEXT, "dtype": TEXT, "layout": TEXT, "engine": TEXT, "locality": PLACE, "pages": FORM, "ahead": PAGES,
 }
+
+OF_CLIENTS = {"ahead"}  # which farpage.open() has too
 
 
 def check(**settings: Any) -> None:
@@ -38,6 +45,21 @@ def check(**settings: Any) -> None:
         wanted = WANTED.get(name)
         if wanted is not None and not KINDS[wanted](value):
             raise farpage.InvalidError(f"{name} is {value!r}: give {wanted}")
+
+
+def refuse_others(adapter: str, more: Iterable[str]) -> None:
+    """InvalidError: what an adapter would pass on to farpage.open() has a setting that only other
+    adapters have."""
+    for name in more:
+        if name in WANTED and name not in OF_CLIENTS:
+            raise farpage.InvalidError(f"{adapter} has no setting {name}: remove it")
+
+
+def require_a_page(page_bytes: int, **bounds: int) -> None:
+    """InvalidError: a bound in bytes holds no page."""
+    for name, bound in bounds.items():
+        if bound < page_bytes:
+            raise farpage.InvalidError(f"{name} is {bound}, and a page has {page_bytes} bytes: give at least so many")
 
 
 # Which were tested, by as many numbers as tell them apart.

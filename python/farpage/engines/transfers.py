@@ -22,9 +22,9 @@ class Job:
     number: int
     keys: list[bytes]
     is_load: bool
-    length: int  # in bytes
-    timeout_s: float  # from now on
-    begin: Callable[[float], Ticket]  # by how many seconds from now
+    length: int = 0  # in bytes
+    timeout_s: float = 0.0  # from now on
+    begin: Callable[[float], Ticket] | None = None  # by how many seconds from now; None: never
     begun_s: float = dataclasses.field(default_factory=time.monotonic)
     ticket: Ticket | None = None
     is_judged: bool = False
@@ -74,7 +74,7 @@ class Transfers:
 
     @property
     def is_idle(self) -> bool:
-        return not self._active  # what waits, waits for one of these
+        return not (self._active or self._waiting[True] or self._waiting[False])
 
     def promise(self, length: int) -> bool:
         """Whether a load of so many bytes could begin now, beside those promised before: then room
@@ -93,7 +93,14 @@ class Transfers:
 
     def submit(self, job: Job) -> None:
         self._waiting[job.is_load].append(job)
-        self._go_on()
+        try:
+            self._go_on()
+        except Exception as error:  # `take_ended()` tries again, for the engine waits for the end
+            tell(self, "submit", error)
+
+    def refuse(self, job: Job) -> None:
+        """It ends at once, and has not begun."""
+        self._end(job, "refused" if job.is_load else "dropped")
 
     def take_ended(self) -> list[Job]:
         """Those that have ended since the last call. Does not block."""
@@ -136,12 +143,13 @@ class Transfers:
         return under_way == 0 or under_way + job.length <= self._most[job.is_load]
 
     def _begin(self, job: Job) -> None:
+        assert job.begin is not None
         try:
             job.ticket = job.begin(job.left_s)
         except Exception as error:
             if not isinstance(error, FarpageError):  # of which the log tells already
                 tell(self, "load" if job.is_load else "store", error)
-            self._end(job, "refused" if job.is_load else "dropped")
+            self.refuse(job)
             return
         self._under_way[job.is_load] += job.length
         self._active.append(job)
@@ -149,15 +157,22 @@ class Transfers:
     def _look(self) -> None:
         active, self._active = self._active, []
         for job in active:
-            assert job.ticket is not None
-            if job.ticket.done and not job.is_judged:
-                self._judge(job)
-            if job.is_judged and job.ticket.released:
+            if self._has_ended(job):
                 self._under_way[job.is_load] -= job.length
                 job.ticket = None
                 self._ended.append(job)
             else:
                 self._active.append(job)
+
+    def _has_ended(self, job: Job) -> bool:
+        assert job.ticket is not None
+        try:
+            if job.ticket.done and not job.is_judged:
+                self._judge(job)
+            return job.is_judged and job.ticket.released
+        except Exception as error:  # of one job: the others go on
+            tell(self, "end", error)
+            return False
 
     def _judge(self, job: Job) -> None:
         assert job.ticket is not None

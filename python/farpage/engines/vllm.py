@@ -32,19 +32,19 @@ from farpage.engines.figures import BUCKETS_S, METRICS, Figures, Metric
 from farpage.engines.guard import answering, tell
 from farpage.engines.lookups import Lookups
 from farpage.engines.namespaces import Epoch, page_space
-from farpage.engines.settings import check, check_version
+from farpage.engines.settings import check, check_version, refuse_others, require_a_page
 from farpage.engines.transfers import Job, Transfers
-from farpage.engines.vllm_facts import config_of_maker, engine_facts
+from farpage.engines.vllm_facts import config_of_maker, engine_facts, specs_of_maker
 from farpage.engines.worth import Worth
 
 PREFIX = "vllm:kv_offload_farpage_"
-UNTOLD = 1 << 14  # metrics that wait for vLLM to ask for them: it never does if it logs none
+UNTOLD = 1 << 14  # observations that wait for vLLM to ask for them: it never does if it logs none
 GROUP = slice(-4, None)  # of a key
 MIB = 1 << 20
 HIT, MISS, RETRY = LookupResult.HIT, LookupResult.MISS, LookupResult.RETRY  # looking them up costs
 
 
-def space_of(spec: Any, vllm_config: Any, salt: str) -> farpage.KeySpace:
+def space_of(spec: Any, vllm_config: Any, kv_specs: str, salt: str) -> farpage.KeySpace:
     """The namespace of all that decides what is in a chunk."""
     config = spec.config
     parallel = config.parallel
@@ -53,8 +53,32 @@ def space_of(spec: Any, vllm_config: Any, salt: str) -> farpage.KeySpace:
     return page_space(
         engine="vllm", version=vllm.__version__, model=config.model.name, dtype=config.model.dtype,
         layout=f"{config.kv_cache_layout} canonical={config.canonical_layout} replicated={config.replicated_layout}",
-        block_tokens=config.cache.tokens_per_hash * config.cache.blocks_per_chunk, ranks=ranks, salt=salt, groups=groups,
+        block_tokens=config.cache.tokens_per_hash * config.cache.blocks_per_chunk, ranks=ranks, salt=salt, groups=groups, specs=kv_specs,
         **engine_facts(vllm_config))
+
+
+class Gathered:
+    """`figures`, and what they gained since `take()`, under names that begin with `prefix`. One
+    thread uses it."""
+
+    def __init__(self, prefix: str) -> None:
+        self.figures = Figures(self._publish)
+        self._prefix = prefix
+        self._stats, self._untold = OffloadingConnectorStats(), 0
+
+    def take(self) -> OffloadingConnectorStats | None:
+        stats, self._stats, self._untold = self._stats, OffloadingConnectorStats(), 0
+        return None if stats.is_empty() else stats
+
+    def _publish(self, name: str, metric: Metric, label: str, value: float) -> None:
+        labels = (label,) if metric.label else ()
+        if metric.kind == "counter":
+            self._stats.increase_counter(self._prefix + name, value, labels)
+        elif metric.kind == "gauge":
+            self._stats.set_gauge(self._prefix + name, value, labels)
+        elif self._untold < UNTOLD:
+            self._untold += 1
+            self._stats.observe_histogram(self._prefix + name, value, labels)
 
 
 class FarpageTier(SecondaryTierManager):
@@ -76,18 +100,20 @@ class FarpageTier(SecondaryTierManager):
                  **settings: Any) -> None:
         check(timeout_ms=timeout_ms, store_timeout_ms=store_timeout_ms, load_bytes=load_bytes, store_bytes=store_bytes, cost_model=cost_model,
               prefill_tokens_per_s=prefill_tokens_per_s, salt=salt, allow_untested=allow_untested, locality=locality, **settings)
+        refuse_others("FarpageTier", settings)
         check_version("vLLM", vllm.__version__, allow_untested)
         super().__init__(offloading_spec, primary_kv_view, tier_type, backpressure_detector)
         self.locality = Locality(locality)
-        self._space, self._epoch = space_of(offloading_spec, config_of_maker(), salt), Epoch()
+        self._space, self._epoch = space_of(offloading_spec, config_of_maker(), specs_of_maker(), salt), Epoch()
         self._store_timeout_s = store_timeout_ms / 1000
         self._memory: Any = numpy.asarray(primary_kv_view).view(numpy.uint8)
         self._chunk_bytes = int(self._memory.shape[1])
+        require_a_page(self._chunk_bytes, load_bytes=load_bytes, store_bytes=store_bytes)
         self._chunk_tokens = {group.group_id.to_bytes(4, "big"): group.tokens_per_block * offloading_spec.config.cache.blocks_per_chunk
                               for group in offloading_spec.config.groups}
         self._chunks: farpage.Pages | None = None  # all of the memory, once it is registered
-        self._stats, self._untold = OffloadingConnectorStats(), 0
-        self.figures = Figures(self._publish)
+        self._gathered = Gathered(PREFIX)
+        self.figures = self._gathered.figures
         self._worth = Worth(self.figures, is_on=cost_model, tokens_per_s=prefill_tokens_per_s)
         self._lookups = Lookups(self._names, self._ask, timeout_ms / 1000, self._choose, self.figures)
         self._transfers = Transfers(load_bytes=load_bytes, store_bytes=store_bytes, lost=self._lookups.lose, figures=self.figures)
@@ -170,37 +196,49 @@ class FarpageTier(SecondaryTierManager):
 
     @answering(lambda *_: None)
     def submit_load(self, job_metadata: TransferJob) -> None:
-        request = job_metadata.req_context.req_id
-        self._submit(job_metadata, self._lookups.left_s(request), is_load=True)
+        self._submit(job_metadata, is_load=True)
         if self._announces:
-            self._announced.get(request, set()).difference_update(job_metadata.keys)
+            self._announced.get(job_metadata.req_context.req_id, set()).difference_update(job_metadata.keys)
 
     @answering(lambda *_: None)
     def submit_store(self, job_metadata: TransferJob) -> None:
-        self._submit(job_metadata, self._store_timeout_s, is_load=False)
+        self._submit(job_metadata, is_load=False)
         request = job_metadata.req_context.req_id
         since_s = self._computing.pop(request, None)
         # Keys that were not asked for are of tokens that were generated, one a step.
         if since_s is not None and self._lookups.has_asked(job_metadata.keys, request):
             self._worth.prefilled(self._tokens_of(job_metadata.keys), time.monotonic() - since_s)
 
-    def _submit(self, transfer: TransferJob, timeout_s: float, *, is_load: bool) -> None:
-        keys, chunks, request = list(transfer.keys), transfer.chunk_ids, transfer.req_context.req_id
+    def _submit(self, transfer: TransferJob, *, is_load: bool) -> None:
+        keys = list(transfer.keys)
+        job = self._job(transfer, keys, is_load)
+        if job is None:  # vLLM waits for its end all the same
+            self._transfers.refuse(Job(transfer.job_id, keys, is_load))
+        else:
+            self._transfers.submit(job)
+
+    @answering(lambda *_: None)
+    def _job(self, transfer: TransferJob, keys: list[bytes], is_load: bool) -> Job | None:
+        """None: it is not to be done. However long it waits, its pages have the names of now, and
+        whether they have KV of the weights of now is known only until its request ends."""
+        chunks, request = transfer.chunk_ids, transfer.req_context.req_id
+        if not is_load and request in self._stale:
+            return None
+        names = self._lookups.names(keys, request)
 
         def begin(left_s: float) -> farpage.Ticket:
             client, memory = self._connection.client, self._chunks
             if client is None or memory is None:
                 raise farpage.UnavailableError(self._connection.why_not)
-            if not is_load and request in self._stale:
-                raise farpage.UnavailableError("the request has KV of other weights")
             call = client.fetch if is_load else client.put
-            return call(self._lookups.names(keys, request), memory.at(chunks), timeout_s=left_s)
+            return call(names, memory.at(chunks), timeout_s=left_s)
 
-        self._transfers.submit(Job(transfer.job_id, keys, is_load, len(keys) * self._chunk_bytes, timeout_s, begin))
+        timeout_s = self._lookups.left_s(request) if is_load else self._store_timeout_s
+        return Job(transfer.job_id, keys, is_load, len(keys) * self._chunk_bytes, timeout_s, begin)
 
     @answering(lambda *_: ())
     def get_finished_jobs(self) -> Iterable[JobResult]:
-        self._lookups.take()
+        self._take_answers()
         ended = self._transfers.take_ended()
         if not ended:
             return ()
@@ -210,14 +248,20 @@ class FarpageTier(SecondaryTierManager):
                           transfer_time=now - job.begun_s, transfer_bytes=job.done_bytes) for job in ended]
 
     @answering(lambda *_: None)
+    def _take_answers(self) -> None:
+        self._lookups.take()
+
+    @answering(lambda *_: None)
     def _learn(self, ended: list[Job]) -> None:
         for job in ended:
             if job.is_load and job.took_s:
                 self._worth.loaded(job.done_bytes, self._tokens_of(job.done), job.took_s)
 
+    @answering(lambda *_: False)
     def has_pending_work(self) -> bool:
         return self._lookups.is_waiting or not self._transfers.is_idle
 
+    @answering(lambda *_: RequestOffloadingContext())
     def on_new_request(self, req_context: ReqContext) -> RequestOffloadingContext:
         self._running.add(req_context.req_id)
         return RequestOffloadingContext()
@@ -244,6 +288,7 @@ class FarpageTier(SecondaryTierManager):
         if self._announces:
             self._tell_ahead(list(self._announced.pop(request, ())), farpage.Client.withdraw)
 
+    @answering(lambda *_: None)
     def _announce(self) -> None:
         """vLLM names a request's keys in its lookups and not before: they are announced as they are
         asked for, so that the pages come while vLLM computes its step."""
@@ -264,16 +309,19 @@ class FarpageTier(SecondaryTierManager):
         except farpage.FarpageError:  # too much was said: these pages come when they are loaded
             pass
 
+    @answering(lambda *_: None)
     def drain_jobs(self) -> None:
         """vLLM calls it when it resets its caches, as for new weights: no page of before is found
         any more, and requests that go on store nothing, for they keep what they computed."""
-        self._transfers.drain()
-        for keys in self._announced.values():
-            self._tell_ahead(list(keys), farpage.Client.withdraw)
-        self._announced.clear()
-        self._lookups.reset()
-        self._epoch.begin()
-        self._stale = set(self._running)
+        announced, self._announced = self._announced, {}
+        try:
+            for keys in announced.values():
+                self._tell_ahead(list(keys), farpage.Client.withdraw)
+            self._epoch.begin()
+            self._stale = set(self._running)
+            self._lookups.reset()
+        finally:
+            self._transfers.drain()
 
     @answering(lambda *_: None)
     def shutdown(self) -> None:
@@ -294,17 +342,6 @@ class FarpageTier(SecondaryTierManager):
 
         return {PREFIX + name: definition(metric) for name, metric in METRICS.items()}
 
-    def _publish(self, name: str, metric: Metric, label: str, value: float) -> None:
-        labels = (label,) if metric.label else ()
-        if metric.kind == "counter":
-            self._stats.increase_counter(PREFIX + name, value, labels)
-        elif metric.kind == "gauge":
-            self._stats.set_gauge(PREFIX + name, value, labels)
-        elif self._untold < UNTOLD:
-            self._untold += 1
-            self._stats.observe_histogram(PREFIX + name, value, labels)
-
     @answering(lambda *_: None)
     def get_stats(self) -> OffloadingConnectorStats | None:
-        stats, self._stats, self._untold = self._stats, OffloadingConnectorStats(), 0
-        return None if stats.is_empty() else stats
+        return self._gathered.take()

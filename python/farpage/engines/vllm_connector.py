@@ -14,7 +14,8 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import (
     KVConnectorMetadata,
     KVConnectorRole,
 )
-from vllm.distributed.kv_transfer.kv_connector.v1.metrics import KVConnectorStats
+from vllm.distributed.kv_transfer.kv_connector.v1.metrics import KVConnectorPromMetrics, KVConnectorStats
+from vllm.distributed.kv_transfer.kv_connector.v1.offloading.metrics import OffloadingConnectorStats
 from vllm.distributed.parallel_state import get_pp_group, get_tp_group
 from vllm.v1.kv_cache_interface import FullAttentionSpec, UniformTypeKVCacheSpecs
 
@@ -24,10 +25,15 @@ from farpage.engines.connector_memory import CacheBlocks
 from farpage.engines.connector_plan import Plan, Settings, Shard
 from farpage.engines.connector_scheduler import SchedulerSide
 from farpage.engines.connector_worker import WorkerSide
+from farpage.engines.figures import BUCKETS_S, METRICS, Metric
 from farpage.engines.guard import answering
 from farpage.engines.namespaces import page_space
 from farpage.engines.settings import check_version
+from farpage.engines.vllm import Gathered
 from farpage.engines.vllm_facts import engine_facts
+
+PREFIX = "vllm:farpage_"
+SHOWN = ("pages", "bytes", "seconds", "stalls")
 
 
 @dataclasses.dataclass
@@ -38,24 +44,6 @@ class FarpageMetadata(KVConnectorMetadata):
 @dataclasses.dataclass
 class FarpageHandshake(KVConnectorHandshakeMetadata):
     shard: Shard
-
-
-class FarpageStats(KVConnectorStats):
-    """Blocks by what became of them."""
-
-    def reset(self) -> None:
-        self.data = {}
-
-    def aggregate(self, other: KVConnectorStats) -> KVConnectorStats:
-        for name, count in other.data.items():
-            self.data[name] = self.data.get(name, 0) + count
-        return self
-
-    def reduce(self) -> dict[str, int | float]:
-        return dict(self.data)
-
-    def is_empty(self) -> bool:
-        return not self.data
 
 
 def refuse_unfit(vllm_config: Any, kv_cache_config: Any) -> None:
@@ -76,18 +64,49 @@ def refuse_unfit(vllm_config: Any, kv_cache_config: Any) -> None:
                                    "--decode-context-parallel-size to 1")
 
 
+def _kernel(layer: Any) -> str:
+    """What decides how a layer's K and V lie within a head's bytes: its attention's backend, and of
+    a CPU's kernels which."""
+    backend = layer.get_attn_backend().get_name() if hasattr(layer, "get_attn_backend") else ""
+    return f"{backend} {getattr(layer, 'isa', '')}".strip()
+
+
 def space_of(vllm_config: Any, cache: CacheBlocks, settings: Settings) -> farpage.KeySpace:
     """The namespace of all that decides what is in this worker's pages."""
     model, kv_cache = vllm_config.model_config, vllm_config.cache_config
     ranks = {f"{name}_{what}": value for name, group in (("tp", get_tp_group()), ("pp", get_pp_group()))
              for what, value in (("rank", group.rank_in_group), ("size", group.world_size))}
     layers = vllm_config.compilation_config.static_forward_context
-    # Of a CPU's attention kernels, some keep K in an order of their own.
-    kernels = sorted({f"{getattr(layers.get(name), 'isa', '')}" for name in cache.place})
+    kernels = [_kernel(layers.get(name)) for name in cache.place]
     return page_space(
         engine="vllm", version=vllm.__version__, model=model.model, dtype=f"{model.dtype} kv={kv_cache.cache_dtype}", layout=cache.layout,
-        block_tokens=kv_cache.block_size, ranks=ranks, salt=settings.salt, kernels=",".join(kernels), pages=settings.pages, adapter="connector",
+        block_tokens=kv_cache.block_size, ranks=ranks, salt=settings.salt, kernels=",".join(kernels if len(set(kernels)) > 1 else kernels[:1]), pages=settings.pages, adapter="connector",
         **engine_facts(vllm_config))
+
+
+class ConnectorMetrics(KVConnectorPromMetrics):
+    """The connector's in vLLM's /metrics, for each of its engines. vLLM makes it with its own
+    classes and labels."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._series = {PREFIX + name: self._made(name, METRICS[name]) for name in SHOWN}
+
+    def _made(self, name: str, metric: Metric) -> Any:
+        labels = [*self._labelnames, metric.label]
+        if metric.kind == "histogram":
+            return self._histogram_cls(name=PREFIX + name, documentation=metric.documentation, labelnames=labels, buckets=BUCKETS_S)
+        return self._counter_cls(name=PREFIX + name, documentation=metric.documentation, labelnames=labels)
+
+    def observe(self, transfer_stats_data: dict[str, Any], engine_idx: int = 0) -> None:
+        for name, values in transfer_stats_data["data"].items():
+            for labels, value in values.items():
+                series = self._series[name].labels(*self.per_engine_labelvalues[engine_idx], *labels)
+                if isinstance(value, list):
+                    for each in value:
+                        series.observe(each)
+                else:
+                    series.inc(value)
 
 
 class FarpageConnector(KVConnectorBase_V1):
@@ -108,9 +127,9 @@ class FarpageConnector(KVConnectorBase_V1):
         self._is_layered = self._settings.pages == "layer"
         self._worker: WorkerSide | None = None
         self._scheduler: SchedulerSide | None = None
-        self._told: dict[str, int] = {}  # counts that vLLM has
+        self._gathered = Gathered(PREFIX)
         if role == KVConnectorRole.SCHEDULER:
-            self._scheduler = SchedulerSide(self._settings, vllm_config.cache_config.block_size, loads=self._loads, stores=self._stores,
+            self._scheduler = SchedulerSide(self._settings, vllm_config.cache_config.block_size, self._gathered.figures, loads=self._loads, stores=self._stores,
                                             loads_ahead=not self._is_layered)
 
     # A store that is dropped is a later miss.
@@ -124,7 +143,8 @@ class FarpageConnector(KVConnectorBase_V1):
 
     def register_kv_caches(self, kv_caches: dict[str, Any]) -> None:
         cache = cache_blocks(kv_caches, self._kv_cache_config.num_blocks)
-        self._worker = WorkerSide(self._settings, cache, space_of(self._vllm_config, cache, self._settings), loads=self._loads, stores=self._stores)
+        self._worker = WorkerSide(self._settings, cache, space_of(self._vllm_config, cache, self._settings), self._gathered.figures, loads=self._loads,
+                                  stores=self._stores)
 
     def get_handshake_metadata(self) -> KVConnectorHandshakeMetadata | None:
         return None if self._worker is None else FarpageHandshake(self._worker.shard)
@@ -157,19 +177,19 @@ class FarpageConnector(KVConnectorBase_V1):
 
     @answering(lambda *_: None)
     def get_kv_connector_stats(self) -> KVConnectorStats | None:
-        if self._worker is None:
-            return None
-        counts = dict(self._worker.counts)
-        new = {name: count - self._told.get(name, 0) for name, count in counts.items() if count > self._told.get(name, 0)}
-        self._told = counts
-        return FarpageStats(data=new) if new else None
+        return self._gathered.take()
 
     @classmethod
     def build_kv_connector_stats(cls, data: dict[str, Any] | None = None) -> KVConnectorStats | None:
-        return FarpageStats(data=data or {})
+        return OffloadingConnectorStats(data=data or {})
+
+    @classmethod
+    def build_prom_metrics(cls, vllm_config: Any, metric_types: Any, labelnames: list[str], per_engine_labelvalues: Any) -> ConnectorMetrics:
+        return ConnectorMetrics(vllm_config, metric_types, labelnames, per_engine_labelvalues)
 
     # ---- Scheduler
 
+    @answering(lambda *_: None)
     def set_xfer_handshake_metadata_pp_aware(self, metadata: dict[tuple[int, int], KVConnectorHandshakeMetadata]) -> None:
         if self._scheduler is not None:
             self._scheduler.set_shards(each.shard for each in metadata.values() if isinstance(each, FarpageHandshake))
@@ -185,10 +205,12 @@ class FarpageConnector(KVConnectorBase_V1):
         tokens = self._scheduler.matched(request, num_computed_tokens)
         return tokens, bool(tokens) and not self._is_layered
 
+    @answering(lambda *_: None)
     def update_state_after_alloc(self, request: Any, blocks: Any, num_external_tokens: int) -> None:
         assert self._scheduler is not None
         self._scheduler.allocated(request, blocks.get_block_ids()[0], num_external_tokens)
 
+    @answering(lambda *_: FarpageMetadata(Plan()))
     def build_connector_meta(self, scheduler_output: Any) -> KVConnectorMetadata:
         assert self._scheduler is not None and self._kv_cache_manager is not None
         manager = self._kv_cache_manager
@@ -204,6 +226,7 @@ class FarpageConnector(KVConnectorBase_V1):
         assert self._scheduler is not None
         return self._scheduler.finished(request, block_ids), None
 
+    @answering(lambda *_: False)
     def reset_cache(self) -> bool | None:
         if self._scheduler is not None:
             self._scheduler.reset()
@@ -211,8 +234,9 @@ class FarpageConnector(KVConnectorBase_V1):
 
     # ----
 
+    @answering(lambda *_: None)
     def shutdown(self) -> None:
-        for side in (self._worker, self._scheduler):
+        worker, self._worker = self._worker, None
+        for side in (worker, self._scheduler):
             if side is not None:
                 side.close()
-        self._worker = None

@@ -1,24 +1,33 @@
 """vLLM's own parser of arguments and its factories take the commands of docs/engines.md, and the
 files that these name; and what a page's namespace takes from vLLM's configuration."""
 
+import dataclasses
 import os
 import subprocess
 import sys
 import tempfile
 import types
 import unittest
+from unittest import mock
 
 os.environ.update(VLLM_TARGET_DEVICE="cpu", VLLM_LOGGING_LEVEL="ERROR")
 from documented import SOURCE, command, configuration  # noqa: E402
 
 sys.path.insert(0, str(SOURCE / "python"))
+import torch  # noqa: E402
 from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory  # noqa: E402
 from vllm.engine.arg_utils import EngineArgs  # noqa: E402
 from vllm.utils.argparse_utils import FlexibleArgumentParser  # noqa: E402
+from vllm.v1.kv_cache_interface import (  # noqa: E402
+    FullAttentionSpec,
+    KVCacheConfig,
+    KVCacheGroupSpec,
+)
 from vllm.v1.kv_offload.factory import OffloadingSpecFactory  # noqa: E402
 from vllm.v1.kv_offload.tiering.factory import SecondaryTierFactory  # noqa: E402
 from vllm.v1.kv_offload.tiering.spec import TieringOffloadingSpec  # noqa: E402
 
+from farpage.engines import vllm_facts  # noqa: E402
 from farpage.engines.vllm import FarpageTier  # noqa: E402
 from farpage.engines.vllm_connector import FarpageConnector  # noqa: E402
 from farpage.engines.vllm_facts import (  # noqa: E402
@@ -27,6 +36,7 @@ from farpage.engines.vllm_facts import (  # noqa: E402
     MODEL,
     config_of_maker,
     engine_facts,
+    specs_of_maker,
 )
 
 TINY = {"vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "architectures": ["LlamaForCausalLM"]}
@@ -84,7 +94,8 @@ class VllmFactsTest(unittest.TestCase):
     def test_overrides_count_and_what_changes_no_page_does_not(self):
         facts = self.facts()
         self.assertEqual(self.facts(max_model_len=512, max_num_seqs=3, seed=7, served_model_name="s", generation_config="vllm"), facts)
-        others = [self.facts(**other) for other in ({"hf_overrides": THETA}, {"dtype": "float16"}, {"kv_cache_dtype": "fp8_e5m2"}, {"load_format": "dummy"})]
+        others = [self.facts(**other) for other in ({"hf_overrides": THETA}, {"dtype": "float16"}, {"kv_cache_dtype": "fp8_e5m2"}, {"load_format": "dummy"},
+                                                     {"attention_backend": "FLASHINFER"}, {"attention_config": {"indexer_kv_dtype": "fp8"}})]
         for place, other in enumerate(others):
             self.assertNotIn(other, [facts, *others[:place]])
 
@@ -103,6 +114,15 @@ class VllmFactsTest(unittest.TestCase):
                 self.assertNotIn(engine_facts(config), seen, name)
                 seen.append(engine_facts(config))
 
+    def test_what_chooses_the_backend_of_attention_counts(self):
+        facts = [self.facts()]
+        for name in ("VLLM_MLA_DISABLE", "VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT"):
+            with mock.patch.dict(os.environ, {name: "1"}):
+                facts.append(self.facts())
+        with mock.patch.object(vllm_facts.current_platform, "get_device_capability", lambda: (9, 0)):
+            facts.append(self.facts())
+        self.assertEqual(len({str(each) for each in facts}), 4)
+
     def test_another_process_has_the_same(self):
         there = subprocess.run([sys.executable, "-c", AGAIN, self.model, str(SOURCE / "python")], env={**os.environ, "PYTHONHASHSEED": "7"},
                                stdout=subprocess.PIPE, text=True, timeout=200, check=True).stdout
@@ -116,6 +136,18 @@ class VllmFactsTest(unittest.TestCase):
         self.assertIs(make(config), config)
         with self.assertLogs("farpage", "WARNING"):
             self.assertIsNone(make(None))
+
+    def test_a_tier_has_the_specs_of_the_scheduler_that_makes_it(self):
+        def make(kv_cache_config):
+            return (lambda: specs_of_maker())()
+
+        spec = FullAttentionSpec(block_size=16, num_kv_heads=2, head_size=64, dtype=torch.bfloat16)
+        # As B12X has K and V, in as many bytes.
+        packed = dataclasses.replace(spec, num_head_slots=2, state_content_bytes=2 * 64 * 2)
+        self.assertEqual((packed.num_heads, packed.page_size_bytes), (spec.num_heads, spec.page_size_bytes))
+        caches = [KVCacheConfig(1, [], [KVCacheGroupSpec(["l"], each)]) for each in (spec, packed, spec)]
+        self.assertEqual(len({make(each) for each in caches}), 2)
+        self.assertEqual(make(None), "")
 
 
 if __name__ == "__main__":

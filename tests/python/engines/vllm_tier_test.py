@@ -11,6 +11,7 @@ from unittest import mock
 
 import numpy
 from program import stop_node, wait_until
+from vllm.v1.kv_offload.base import RequestOffloadingContext
 from vllm_manager import CHUNK_BYTES, CHUNKS, MISS, PATIENT_MS, RETRY, Engine, ManagerCase, ReqContext, ScheduleEndContext, farpage, key
 
 from farpage.engines.settings import check_version
@@ -69,7 +70,8 @@ class VllmTierTest(ManagerCase):
         others += [{"groups": (dataclasses.replace(group, layer_names=("l1",)),)}, {"groups": (group, dataclasses.replace(group, group_id=1))},
                    {"groups": (dataclasses.replace(group, tokens_per_block=99),)}, {"model": dataclasses.replace(config.model, dtype="float16")},
                    {"cache": dataclasses.replace(cache, tokens_per_hash=99)}, {"cache": dataclasses.replace(cache, blocks_per_chunk=99)}]
-        spaces = [space_of(types.SimpleNamespace(config=dataclasses.replace(config, **other)), None, "").namespace for other in [{}, *others]]
+        spaces = [space_of(types.SimpleNamespace(config=dataclasses.replace(config, **other)), None, "", "").namespace for other in [{}, *others]]
+        spaces.append(space_of(types.SimpleNamespace(config=config), None, "FullAttentionSpec(num_head_slots=2)", "").namespace)
         self.assertEqual(len(set(spaces)), len(spaces))
 
     def test_loads_and_stores_have_their_own_time(self):
@@ -166,15 +168,52 @@ class VllmTierTest(ManagerCase):
     def test_whatever_fails_has_an_answer(self):
         tier, context = self.engine().tier, ReqContext("r")
         calls = {"lookup": ((key(0), context), MISS), "submit_load": ((Broken(),), None), "submit_store": ((Broken(),), None), "get_finished_jobs": ((), ()),
-                 "on_request_finished": ((context,), None), "on_schedule_end": ((ScheduleEndContext((), ()),), None), "get_stats": ((), None)}
-        with mock.patch.multiple(tier, _lookups=Broken(), _transfers=Broken(), _stats=Broken()), self.assertLogs("farpage", "ERROR") as said:
+                 "on_request_finished": ((context,), None), "on_schedule_end": ((ScheduleEndContext((), ()),), None), "get_stats": ((), None),
+                 "has_pending_work": ((), False), "on_new_request": ((context,), RequestOffloadingContext()), "drain_jobs": ((), None)}
+        with mock.patch.multiple(tier, _lookups=Broken(), _transfers=Broken(), _gathered=Broken(), _running=Broken()), self.assertLogs("farpage", "ERROR") as said:
             for name, (arguments, answer) in calls.items():
                 self.assertEqual(getattr(tier, name)(*arguments), answer, name)
-        self.assertEqual(len(said.output), len(calls), said.output)
+        # Answers are taken for themselves.
+        self.assertEqual(len(said.output), len(calls) + 1, said.output)
+
+    def test_a_job_that_cannot_be_submitted_ends(self):
+        engine, numbers = self.stored(), iter(range(100, 102))
+        with self.assertLogs("farpage", "ERROR"):
+            for what in ("names", "left_s"):
+                with mock.patch.object(engine.tier._lookups, what, side_effect=RuntimeError("anything")):
+                    engine.store([next(numbers)])
+                    self.assertEqual(engine.load([0, 1]), [False, False])
+                    self.assertTrue(engine.idle())
+
+    def test_pages_that_cannot_be_announced_are_loaded_all_the_same(self):
+        engine = self.stored(ahead={"pages": 8})
+        for broken in (mock.patch.object(engine.tier._connection.client, "announce", side_effect=RuntimeError("anything")),
+                       mock.patch.object(engine.tier, "_most_announced", 0.5)):
+            with broken, self.assertLogs("farpage", "ERROR"):
+                self.assertEqual(engine.load([0, 1]), [True, True])
+            engine.evict()
+
+    def test_a_request_that_nothing_asks_for_waits_no_longer_than_its_time(self):
+        engine = self.stored(timeout_ms=1000 * DEADLINE_S)
+        with mock.patch.object(engine.tier, "on_schedule_end"):
+            begun_s = time.monotonic()
+            self.assertEqual(engine.load([0, 1]), [False, False])
+        self.assertTrue(DEADLINE_S <= time.monotonic() - begun_s < DEADLINE_S + SLACK_S)
+        self.assertFalse(engine.tier.has_pending_work())
+
+    def test_a_reset_that_fails_still_ends_all_transfers(self):
+        engine = self.stored()
+        tier = engine.tier
+        with mock.patch.object(tier, "_lookups", Broken()), mock.patch.object(tier._transfers, "drain") as drain, self.assertLogs("farpage", "ERROR"):
+            tier.drain_jobs()
+        drain.assert_called_once_with()
+        self.assertEqual(engine.load([0, 1]), [False, False])
 
     def test_settings_that_make_no_sense_are_refused(self):
         for setting, sentence in (({"timeout_ms": "200"}, "timeout_ms is '200': give a number above 0"), ({"timeout_ms": 0}, "timeout_ms is 0"),
-                                  ({"load_bytes": "256MiB"}, "load_bytes .*bytes above 0"), ({"ahead": True}, 'ahead is True: give {"pages": 64}'),
+                                  ({"load_bytes": "256MiB"}, "load_bytes .*bytes above 0"), ({"ahead": True}, 'ahead is True: give {"pages": N}'),
+                                  ({"load_bytes": 1e9}, "load_bytes is 1000000000.0: give a whole number of bytes"),
+                                  ({"store_bytes": 4096}, "store_bytes is 4096, and a page has .* give at least"), ({"pages": "layer"}, "FarpageTier has no setting pages"),
                                   ({"locality": "remote"}, "LOCAL")):
             with self.assertRaisesRegex(farpage.InvalidError, sentence):
                 Engine(self, node=str(self.node.socket), **setting)
@@ -246,6 +285,29 @@ class VllmTierTest(ManagerCase):
         there = client.exists(engine.tier._names([key(number) for number in range(6)])).wait()["verdict"] == farpage.Verdict.READY
         self.assertEqual(there.tolist(), [False] * 4 + [True] * 2)
         self.assertEqual((engine.tier._running, engine.tier._stale), (set(), set()))
+
+    def test_a_store_of_before_a_reset_that_waits_until_its_request_has_ended_is_not_done(self):
+        engine = self.engine()
+        context, transfers = engine.request(), engine.tier._transfers
+        self.reset(engine)
+        with mock.patch.object(transfers, "_has_room", lambda job: False):
+            engine.store([0, 1], context)
+            engine.finish(context)
+        self.assertEqual(engine.tier._stale, set())
+        engine.store([2, 3])
+        self.assertTrue(engine.idle())
+        client = engine.tier._connection.client
+        there = client.exists(engine.tier._names([key(number) for number in range(4)])).wait()["verdict"] == farpage.Verdict.READY
+        self.assertEqual(there.tolist(), [False] * 2 + [True] * 2)
+
+    def test_a_store_that_waits_while_vllm_resets_has_the_names_of_before(self):
+        engine = self.engine()
+        context, transfers, names = engine.request(), engine.tier._transfers, engine.tier._names([key(0), key(1)])
+        with mock.patch.object(transfers, "_has_room", lambda job: False):
+            engine.store([0, 1], context)
+        self.reset(engine)
+        client = engine.tier._connection.client
+        self.assertEqual((client.leading(names), client.leading(engine.tier._names([key(0), key(1)]))), (2, 0))
 
     def test_a_shutdown_leaves_nothing(self):
         before = set(os.listdir("/proc/self/task"))

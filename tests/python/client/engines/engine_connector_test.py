@@ -1,7 +1,6 @@
 """The parts of vLLM's connector that move blocks, without vLLM: memory is another's only when
 nothing writes to it any more, time that is gone is gone, and what did not come is said."""
 
-import collections
 import types
 import unittest
 from unittest import mock
@@ -9,12 +8,13 @@ from unittest import mock
 import numpy
 from client_case import READY, RECOMPUTE, farpage
 from fake_ticket import FakeTicket
-from farpage.engines import connector_loads
+from farpage.engines import connector_loads, connector_stores
 from farpage.engines.connector_loads import BlockLoads, LayerLoads
 from farpage.engines.connector_gpu import cache_blocks
 from farpage.engines.connector_memory import Staging
 from farpage.engines.connector_plan import Blocks, Shard
 from farpage.engines.connector_stores import Stores
+from farpage.engines.figures import Figures
 
 BLOCKS, LAYERS, LENGTH = 6, 3, 8  # LENGTH: bytes of a block of a layer
 TIMEOUT_S = 10
@@ -59,11 +59,17 @@ class FakeClient:
 
 class ConnectorCase(unittest.TestCase):
     def setUp(self):
-        self.counts = collections.Counter()
+        self.figures = Figures()
         self.now_s = 0.0
-        clock = mock.patch.object(connector_loads, "time", types.SimpleNamespace(monotonic=lambda: self.now_s))
-        clock.start()
-        self.addCleanup(clock.stop)
+        for module in (connector_loads, connector_stores):
+            clock = mock.patch.object(module, "time", types.SimpleNamespace(monotonic=lambda: self.now_s))
+            clock.start()
+            self.addCleanup(clock.stop)
+
+    def assert_figures(self, cache, operation, seconds):
+        """Of one of two blocks, and the other was late."""
+        self.assertEqual({name: self.figures.of(name)[operation] for name in ("bytes", "seconds", "stalls")},
+                         {"bytes": cache.block_bytes, "seconds": seconds, "stalls": 1})
 
     def cache(self, client, gaps=False, shorter=0):
         """Block n of layer l is full of 10 l + n; of the last layer it has fewer bytes. With gaps
@@ -138,7 +144,7 @@ class BlockLoadsTest(ConnectorCase):
     def loads(self, client, room):
         cache = self.cache(client)
         staging = self.staging(cache, client, room)
-        return BlockLoads(cache, staging, Shard(SPACE, 1), TIMEOUT_S, self.counts), cache, staging
+        return BlockLoads(cache, staging, Shard(SPACE, 1), TIMEOUT_S, self.figures), cache, staging
 
     def test_memory_is_used_again_once_nothing_writes_to_it(self):
         ticket = FakeTicket([RECOMPUTE])
@@ -154,7 +160,16 @@ class BlockLoadsTest(ConnectorCase):
         ticket.end()
         loads.poll(client)
         self.assertEqual(len(client.asked), 2)
-        self.assertEqual(+self.counts, {"miss": 1})
+        self.assertEqual(self.figures.of("pages"), {"miss": 1})
+
+    def test_figures_of_a_load(self):
+        ticket = FakeTicket([READY, RECOMPUTE], reason=farpage.Reason.UNREACHABLE, took_s=[2, 3])
+        client = FakeClient(ticket)
+        loads, cache, _ = self.loads(client, 2)
+        loads.begin(client, blocks(1, 2))
+        ticket.end()
+        loads.poll(client)
+        self.assert_figures(cache, "load", seconds=3)
 
     def test_a_load_that_ends_while_it_is_looked_at_ends_at_the_next_look(self):
         ticket = FakeTicket([READY])
@@ -190,13 +205,13 @@ class BlockLoadsTest(ConnectorCase):
         self.assertEqual((loads.poll(client), loads.take_failed()), (set(), {2, 3}))
         ticket.end()
         self.assertEqual((loads.poll(client), loads.take_failed(), len(client.asked)), ({"r"}, set(), 1))
-        self.assertEqual(+self.counts, {"overdue": 2, "ready": 1})
+        self.assertEqual(self.figures.of("pages"), {"overdue": 2, "ready": 1})
 
     def test_without_a_node_blocks_fail_at_once(self):
         loads, _, _ = self.loads(FakeClient(), 1)
         loads.begin(None, blocks(1, 2))
         self.assertEqual((loads.poll(None), loads.take_failed()), ({"r"}, {1, 2}))
-        self.assertEqual(+self.counts, {"unreachable": 2})
+        self.assertEqual(self.figures.of("pages"), {"unreachable": 2})
 
     def test_who_waited_for_room_has_what_is_left_of_its_time(self):
         client = FakeClient(FakeTicket([READY]), FakeTicket([READY]))
@@ -214,7 +229,7 @@ class BlockLoadsTest(ConnectorCase):
         loads, _, staging = self.loads(client, 2)
         loads.begin(client, blocks(1, 2))
         self.assertEqual((loads.poll(client), loads.take_failed(), staging.free), ({"r"}, {1, 2}, 2))
-        self.assertEqual(self.counts, {"refused": 2})
+        self.assertEqual(self.figures.of("pages"), {"refused": 2})
 
     def test_only_what_came_is_written(self):
         for verdicts, came, failed in (([READY, RECOMPUTE], 1, 2), ([RECOMPUTE, READY], 2, 1)):
@@ -236,13 +251,13 @@ class BlockLoadsTest(ConnectorCase):
         ticket.end()
         with mock.patch.object(cache, "write", side_effect=RuntimeError("CUDA out of memory")), self.assertLogs("farpage", "ERROR"):
             self.assertEqual((loads.poll(client), loads.take_failed(), staging.free), ({"r"}, {1, 2}, 2))
-        self.assertEqual(+self.counts, {"refused": 1, "miss": 1})
+        self.assertEqual(self.figures.of("pages"), {"refused": 1, "miss": 1})
 
 
 class LayerLoadsTest(ConnectorCase):
     def loads(self, client, gaps=False):
         cache = self.cache(client, gaps)
-        return LayerLoads(cache, Shard(SPACE, LAYERS), TIMEOUT_S, self.counts), cache
+        return LayerLoads(cache, Shard(SPACE, LAYERS), TIMEOUT_S, self.figures), cache
 
     def test_a_layer_is_the_models_once_nothing_writes_to_it(self):
         tickets = [FakeTicket([RECOMPUTE]) for _ in range(LAYERS)]
@@ -257,13 +272,13 @@ class LayerLoadsTest(ConnectorCase):
 
     def test_no_block_came_of_a_step_whose_loads_were_not_all_begun(self):
         for client in (None, FakeClient(None), FakeClient(FakeTicket([READY] * 2), None)):
-            self.counts.clear()
+            self.figures = Figures()
             loads, _ = self.loads(client or FakeClient())
             loads.begin(client, [blocks(1, 2)])
             loads.wait("layer 0")
             loads.end()
             self.assertEqual(loads.take_failed(), {1, 2})
-            self.assertEqual(+self.counts, {"unreachable": 2})
+            self.assertEqual(self.figures.of("pages"), {"unreachable": 2})
 
     def test_nothing_begins_before_vllms_stream_has_ended(self):
         client = FakeClient()
@@ -271,7 +286,7 @@ class LayerLoadsTest(ConnectorCase):
         with mock.patch.object(cache, "wait_until_unused", side_effect=RuntimeError("CUDA error")):
             loads.begin(client, [blocks(1, 2)])
         loads.end()
-        self.assertEqual((client.asked, loads.take_failed(), +self.counts), ([], {1, 2}, {"unreachable": 2}))
+        self.assertEqual((client.asked, loads.take_failed(), self.figures.of("pages")), ([], {1, 2}, {"unreachable": 2}))
 
     def test_pages_of_a_layer_go_straight_to_its_blocks(self):
         client = FakeClient(*(FakeTicket([READY] * 2) for _ in range(LAYERS)))
@@ -281,6 +296,14 @@ class LayerLoadsTest(ConnectorCase):
         self.assertEqual(client.keys, [keys[:, layer].tolist() for layer in range(LAYERS)])
         wanted = [cache.pages(layer, [4, 1]) for layer in range(LAYERS)]
         self.assertEqual([(places.tolist(), length) for places, length in client.pages], [(places.tolist(), length) for places, length in wanted])
+
+    def test_figures_of_a_step_are_those_of_its_layers(self):
+        tickets = [FakeTicket([READY, verdict], reason=farpage.Reason.STALLED, took_s=took_s) for verdict, took_s in ((READY, 1), (RECOMPUTE, 3), (READY, 2))]
+        client = FakeClient(*tickets)
+        loads, cache = self.loads(client)
+        loads.begin(client, [blocks(1, 2)])
+        loads.end()
+        self.assert_figures(cache, "load", seconds=3)
 
     def test_a_step_has_nothing_of_the_one_before(self):
         tickets = [FakeTicket([RECOMPUTE, READY]) for _ in range(LAYERS)]
@@ -297,14 +320,14 @@ class LayerLoadsTest(ConnectorCase):
         loads.wait("not of the cache")
         loads.end()
         self.assertEqual((loads.take_failed(), [ticket.results for ticket in tickets]), (set(), [1] * LAYERS))
-        self.assertEqual((len(client.asked), +self.counts), (LAYERS, {"miss": 1, "ready": 1}))
+        self.assertEqual((len(client.asked), self.figures.of("pages")), (LAYERS, {"miss": 1, "ready": 1}))
 
     def test_a_block_has_the_reason_of_its_first_layer_that_did_not_come(self):
         client = FakeClient(FakeTicket([READY]), FakeTicket([RECOMPUTE], reason=farpage.Reason.STALE), FakeTicket([RECOMPUTE]))
         loads, _ = self.loads(client)
         loads.begin(client, [blocks(1)])
         loads.end()
-        self.assertEqual(+self.counts, {"stale": 1})
+        self.assertEqual(self.figures.of("pages"), {"stale": 1})
 
     def test_a_block_came_if_all_its_layers_did(self):
         client = FakeClient(FakeTicket([READY, READY]), FakeTicket([RECOMPUTE, READY]), FakeTicket([READY, READY]))
@@ -312,7 +335,7 @@ class LayerLoadsTest(ConnectorCase):
         loads.begin(client, [blocks(3), Blocks("s", [b"4"], [4])])
         loads.end()
         self.assertEqual(loads.take_failed(), {3})
-        self.assertEqual(+self.counts, {"ready": 1, "miss": 1})
+        self.assertEqual(self.figures.of("pages"), {"ready": 1, "miss": 1})
 
     def test_all_layers_have_one_deadline(self):
         client = FakeClient(*(FakeTicket([READY]) for _ in range(LAYERS)))
@@ -347,7 +370,7 @@ class StoresTest(ConnectorCase):
     def stores(self, client, parts=1, room=2):
         cache = self.cache(client)
         staging = self.staging(cache, client, room)
-        return Stores(cache, staging, Shard(SPACE, parts), TIMEOUT_S, self.counts), cache, staging
+        return Stores(cache, staging, Shard(SPACE, parts), TIMEOUT_S, self.figures), cache, staging
 
     def test_blocks_are_copied_before_vllm_uses_them_again(self):
         client = FakeClient(FakeTicket(codes=[OK, OK]))
@@ -362,35 +385,46 @@ class StoresTest(ConnectorCase):
         stores, cache, staging = self.stores(client)
         stores.submit(client, blocks(4, 1, 3))
         self.assertEqual(staging.rows.tolist(), [self.block(cache, number) for number in (4, 1)])
-        self.assertEqual((client.keys, +self.counts), ([Shard(SPACE, 1).keys([b"4", b"1"])[:, 0].tolist()], {"dropped": 1}))
+        self.assertEqual((client.keys, self.figures.of("pages")), ([Shard(SPACE, 1).keys([b"4", b"1"])[:, 0].tolist()], {"dropped": 1}))
 
     def test_without_a_node_blocks_are_dropped_and_take_no_memory(self):
         stores, _, staging = self.stores(FakeClient())
         stores.submit(None, blocks(1, 2, 3))
-        self.assertEqual((staging.free, +self.counts), (2, {"dropped": 3}))
+        self.assertEqual((staging.free, self.figures.of("pages")), (2, {"dropped": 3}))
 
     def test_a_block_is_stored_if_all_its_parts_are(self):
         tickets = [FakeTicket(codes=[OK, OK, NOT_SERVED, OK]), FakeTicket(codes=[OK, OK])]
         client = FakeClient(*tickets)
         cache = self.cache(client, shorter=2)  # two lengths, and so two puts
         staging = self.staging(cache, client, 2)
-        stores = Stores(cache, staging, Shard(SPACE, LAYERS), TIMEOUT_S, self.counts)
+        stores = Stores(cache, staging, Shard(SPACE, LAYERS), TIMEOUT_S, self.figures)
         stores.submit(client, blocks(1, 2))
         keys = Shard(SPACE, LAYERS).keys([b"1", b"2"])
         self.assertEqual(client.keys, [keys[:, :2].reshape(-1, 16).tolist(), keys[:, 2].tolist()])
         tickets[0].end()
         stores.poll()
-        self.assertEqual((staging.free, +self.counts), (0, {}))  # the other put reads it still
+        # The other put reads it still.
+        self.assertEqual((staging.free, self.figures.of("pages")), (0, {}))
         tickets[1].end()
         stores.poll()
-        self.assertEqual((staging.free, +self.counts), (2, {"stored": 1, "not stored": 1}))
+        self.assertEqual((staging.free, self.figures.of("pages")), (2, {"stored": 1, "not stored": 1}))
+
+    def test_figures_of_a_store(self):
+        ticket = FakeTicket(codes=[OK, farpage.Code.TIMEOUT])
+        client = FakeClient(ticket)
+        stores, cache, _ = self.stores(client)
+        stores.submit(client, blocks(1, 2))
+        self.now_s = 3
+        ticket.end()
+        stores.poll()
+        self.assert_figures(cache, "store", seconds=3)
 
     def test_blocks_that_cannot_be_read_are_dropped_and_memory_is_used_again(self):
         client = FakeClient()
         stores, cache, staging = self.stores(client)
         with mock.patch.object(cache, "read", side_effect=RuntimeError("CUDA out of memory")), self.assertLogs("farpage", "ERROR"):
             stores.submit(client, blocks(1, 2, 3))
-        self.assertEqual((staging.free, client.asked, +self.counts), (2, [], {"dropped": 3}))
+        self.assertEqual((staging.free, client.asked, self.figures.of("pages")), (2, [], {"dropped": 3}))
 
     def test_pages_of_layers_are_where_the_layers_are(self):
         client = FakeClient(FakeTicket(codes=[OK] * 4), FakeTicket(codes=[OK] * 2))
@@ -404,7 +438,7 @@ class StoresTest(ConnectorCase):
         client.put = note
         cache = self.cache(client, shorter=2)
         staging = self.staging(cache, client, 2)
-        Stores(cache, staging, Shard(SPACE, LAYERS), TIMEOUT_S, self.counts).submit(client, blocks(3, 5))
+        Stores(cache, staging, Shard(SPACE, LAYERS), TIMEOUT_S, self.figures).submit(client, blocks(3, 5))
         first, step = staging.rows.__array_interface__["data"][0], cache.block_bytes
         self.assertEqual(places, [([first, first + LENGTH, first + step, first + step + LENGTH], LENGTH),
                                   ([first + 2 * LENGTH, first + step + 2 * LENGTH], LENGTH - 2)])
@@ -420,20 +454,20 @@ class StoresTest(ConnectorCase):
         stores.submit(client, blocks(3))
         ticket.end()
         stores.poll()
-        self.assertEqual((staging.free, +self.counts), (2, {"dropped": 1, "stored": 1, "not stored": 1}))
+        self.assertEqual((staging.free, self.figures.of("pages")), (2, {"dropped": 1, "stored": 1, "not stored": 1}))
 
     def test_a_store_that_is_refused_in_part_keeps_its_memory_until_the_rest_has_ended(self):
         begun = FakeTicket(codes=[OK] * (LAYERS - 1))
         client = FakeClient(begun, None)
         cache = self.cache(client, shorter=2)  # two lengths, and so two puts
         staging = self.staging(cache, client, 2)
-        stores = Stores(cache, staging, Shard(SPACE, LAYERS), TIMEOUT_S, self.counts)
+        stores = Stores(cache, staging, Shard(SPACE, LAYERS), TIMEOUT_S, self.figures)
         stores.submit(client, blocks(1))
         stores.poll()
         self.assertEqual(staging.free, 1)
         begun.end()
         stores.poll()
-        self.assertEqual((staging.free, +self.counts), (2, {"dropped": 1}))
+        self.assertEqual((staging.free, self.figures.of("pages")), (2, {"dropped": 1}))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """vLLM's connector where the KV cache lies in a GPU's memory: pages of layers are fetched straight
 into it. The fake driver stands in for the GPU, and objects for vLLM's tensors."""
 
-import collections
 import math
 import unittest
 
@@ -10,6 +9,7 @@ from client_case import ClientCase, farpage
 from fake_gpu import FakeGpu
 from farpage.engines.connector_gpu import GpuBlocks, cache_blocks
 from farpage.engines.connector_loads import LayerLoads
+from farpage.engines.figures import Figures
 from farpage.engines.connector_plan import Blocks, Shard
 
 BLOCKS, LAYERS, LENGTH = 6, 2, 4096  # LENGTH: bytes of a block of a layer
@@ -55,7 +55,7 @@ class EngineGpuTest(ClientCase):
     def setUp(self):
         self.address = self.gpu.allocate(LAYERS * BLOCKS * LENGTH)
         self.addCleanup(self.gpu.free, self.address)
-        self.counts = collections.Counter()
+        self.figures = Figures()
 
     def tensors(self):
         """Of two layers: block after block, each with its part of both."""
@@ -77,7 +77,7 @@ class EngineGpuTest(ClientCase):
         cache, order = self.cache(), []
         self.assertEqual([(region.address, region.bytes) for region in cache._regions], [(self.address, LAYERS * BLOCKS * LENGTH)])
         cache.wait_until_unused = lambda: order.append(self.seen().tolist())
-        loads = LayerLoads(cache, shard, 60, self.counts)
+        loads = LayerLoads(cache, shard, 60, self.figures)
         before = self.seen()
         loads.begin(self.client, [Blocks("r", [b"a", b"none", b"b"], [4, 2, 1])])
         loads.wait("layer 0")
@@ -86,7 +86,7 @@ class EngineGpuTest(ClientCase):
         numpy.testing.assert_array_equal(self.seen()[:, 0], wanted[:, 0])
         loads.end()
         numpy.testing.assert_array_equal(self.seen(), wanted)
-        self.assertEqual((loads.take_failed(), +self.counts), ({2}, {"ready": 2, "miss": 1}))
+        self.assertEqual((loads.take_failed(), self.figures.of("pages")), ({2}, {"ready": 2, "miss": 1}))
         self.assertEqual(order, [before.tolist()])  # nothing had been written yet
 
     def test_a_gpu_that_says_an_error_loads_nothing(self):
@@ -95,10 +95,10 @@ class EngineGpuTest(ClientCase):
 
         cache = self.cache()
         cache.wait_until_unused = fails
-        loads = LayerLoads(cache, Shard(SPACE, LAYERS), 60, self.counts)
+        loads = LayerLoads(cache, Shard(SPACE, LAYERS), 60, self.figures)
         loads.begin(self.client, [Blocks("r", [b"a"], [3])])
         loads.end()
-        self.assertEqual((loads.take_failed(), +self.counts), ({3}, {"unreachable": 1}))
+        self.assertEqual((loads.take_failed(), self.figures.of("pages")), ({3}, {"unreachable": 1}))
 
     def test_blocks_in_another_order_of_bytes_are_of_another_layout(self):
         plain, turned = Tensor(self.address), Tensor(self.address, (BLOCKS, LENGTH // 8, 2, 2), (LENGTH // 2, 2, LENGTH // 4, 1))

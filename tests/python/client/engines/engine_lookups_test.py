@@ -92,6 +92,25 @@ class LookupsTest(unittest.TestCase):
         self.assertEqual([self.lookups.has_asked(names, request) for names, request in
                           (([b"there"], "a"), ([b"there", b"gone"], "a"), ([b"there"], "b"))], [True, False, False])
 
+    def test_keys_that_were_never_asked_for_are_not_there_once_their_time_is_over(self):
+        self.lookups.find(b"there 1", "a")
+        self.now_s = FOREVER_S / 2
+        self.assertEqual([self.lookups.find(name, "a") for name in (b"there 1", b"there 2")], [None, None])
+        self.now_s = FOREVER_S
+        self.assertEqual([self.lookups.find(name, "a") for name in (b"there 1", b"there 2")], [False, False])
+        self.assertFalse(self.lookups.is_waiting)
+        self.assertIsNone(self.lookups.find(b"there 3", "a"))  # another question has its own time
+
+    def test_an_answer_that_is_there_counts_however_late_it_is_looked_at(self):
+        for request in "ab":
+            self.lookups.find(b"there", request)
+        self.lookups.ask()
+        self.now_s = FOREVER_S
+        self.assertFalse(self.lookups.find(b"there", "a"))
+        self.tickets[0].end()
+        self.assertTrue(self.lookups.find(b"there", "b"))
+        self.assertFalse(self.lookups.find(b"there", "a"))
+
     def test_asking_takes_answers_too(self):
         self.lookups.find(b"there", "a")
         self.lookups.ask()

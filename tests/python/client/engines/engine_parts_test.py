@@ -2,6 +2,7 @@
 and all of it over a node."""
 
 import logging
+import signal
 import unittest
 
 import numpy
@@ -30,6 +31,7 @@ class ConnectionTest(Case):
     def test_a_node_that_comes_later_is_used(self):
         connection = self.connection()
         self.assertTrue(wait_until(lambda: "start one" in connection.why_not), connection.why_not)
+        self.assertTrue(connection.why_not.endswith(". Farpage tries again every 0.1 to 5 s; until a node answers, every page is a miss"), connection.why_not)
         self.assertIsNone(connection.client)
         node = self.start_node()
         self.assertTrue(wait_until(lambda: connection.client is not None))
@@ -90,6 +92,23 @@ ticket = made.client.put(bytes(16), bytes(64), timeout_s=0.5)
 """
         result = run_script(script)
         self.assertEqual((result.returncode, result.stdout), (0, "True\n"), result.stderr)
+
+    def test_an_interpreter_that_exits_ends_what_opens_the_client(self):
+        """Also one that no node answers, and one that a node answers meanwhile."""
+        node = self.start_node(listen="tcp://127.0.0.1:0")
+        node.send_signal(signal.SIGSTOP)
+        self.addCleanup(node.send_signal, signal.SIGCONT)
+        for wakes in (False, True):
+            script = f"""
+import atexit, farpage, os, signal
+from farpage.engines.connection import Connection
+atexit.register(lambda: print(made._thread.is_alive(), made.client))
+made = Connection({{"node": {node.address!r}, "connect_ms": {60_000 if wakes else 300}}}, lambda client: None, farpage.KeySpace(model="m"))
+if {wakes}:
+    os.kill({node.pid}, signal.SIGCONT)
+"""
+            result = run_script(script)
+            self.assertEqual((result.returncode, result.stdout), (0, "False None\n"), result.stderr)
 
     def test_it_ends_while_it_tries(self):
         self.connection().close()

@@ -13,6 +13,7 @@ from farpage.engines import connector_scheduler
 from farpage.engines.connector_plan import Settings, Shard
 from farpage.engines.settings import check
 from farpage.engines.connector_scheduler import SchedulerSide
+from farpage.engines.figures import Figures
 
 BLOCK_TOKENS = 4
 TIMEOUT_S = 10
@@ -41,11 +42,11 @@ class SchedulerTest(unittest.TestCase):
         clock = mock.patch.object(connector_scheduler, "time", types.SimpleNamespace(monotonic=lambda: self.now_s))
         clock.start()
         self.addCleanup(clock.stop)
-        self.asked, self.tickets = [], []
+        self.asked, self.tickets, self.figures = [], [], Figures()
         self.side = self.made()
 
     def made(self, **options):
-        side = SchedulerSide(Settings(timeout_ms=1000 * TIMEOUT_S), BLOCK_TOKENS, **{"loads": False, "stores": True, "loads_ahead": True, **options})
+        side = SchedulerSide(Settings(timeout_ms=1000 * TIMEOUT_S), BLOCK_TOKENS, self.figures, **{"loads": False, "stores": True, "loads_ahead": True, **options})
         side._connection = types.SimpleNamespace(client=types.SimpleNamespace(exists=self.exists))
         side.set_shards([Shard(SPACE, 1), Shard(farpage.KeySpace(model="m", rank="1"), 1)])
         return side
@@ -88,6 +89,34 @@ class SchedulerTest(unittest.TestCase):
         self.assertIsNone(self.matched(request))
         ticket.end()
         self.assertEqual([self.matched(request), self.matched(request, computed=1), self.matched(request, computed=3)], [1, 0, 0])
+
+    def test_a_load_that_vllm_waits_for_reaches_the_workers_whatever_fails(self):
+        """Without names the workers tell it as failed, for no page has the empty name."""
+        request = Request(2)
+        self.answer(True, True)
+        self.side.begin(request)
+        self.assertEqual(self.matched(request), 2)
+        with mock.patch.object(self.side, "_names", side_effect=RuntimeError("anything")), self.assertLogs("farpage", "ERROR"):
+            self.side.allocated(request, [7, 5, 3], 2 * BLOCK_TOKENS)
+            request.compute(3)
+            self.assertEqual(self.plan("r", numbers=[7, 5, 3]), ([([b"", b""], [7, 5])], [], set()))
+        self.side.ended((), {7})
+        self.assertEqual(self.side._requests["r"].limit, 0)
+
+    def test_a_plan_that_fails_has_its_loads(self):
+        self.load(Request(2), 2, [7, 5])
+        with mock.patch.object(self.side, "_computed", side_effect=RuntimeError("anything")), self.assertLogs("farpage", "ERROR"):
+            loads, stores, _ = self.plan("r")
+        self.assertEqual((len(loads), stores), (1, []))
+
+    def test_figures_of_questions(self):
+        for reason, stalls in ((farpage.Reason.MISS, 0), (farpage.Reason.STALLED, 1)):
+            ticket = FakeTicket([READY, READY, RECOMPUTE, RECOMPUTE], took_s=[0.25, 0.5, 0.25, 0.25], reason=reason)
+            ticket.end()
+            self.tickets.append(ticket)
+            self.assertEqual(self.matched(Request(2)), 1)
+            self.assertEqual(self.figures.of("stalls")["lookup"], stalls)
+        self.assertEqual(self.figures.of("seconds"), {"lookup": 1.0})
 
     def test_a_question_without_an_answer_is_over_in_time(self):
         request = Request(2)
@@ -139,7 +168,7 @@ class SchedulerTest(unittest.TestCase):
         settings = {"node": "n", "ahead": {"pages": 8}}
         for given, wanted in ((settings, {"node": "n", "staging_bytes": 0}), ({"config": "f"}, {"config": "f"})):
             with mock.patch.object(connector_scheduler, "Connection") as connection:
-                side = SchedulerSide(Settings.of(given), BLOCK_TOKENS, loads=True, stores=True, loads_ahead=True)
+                side = SchedulerSide(Settings.of(given), BLOCK_TOKENS, self.figures, loads=True, stores=True, loads_ahead=True)
             self.assertEqual(connection.call_args.args[0], wanted)
             side.close()
             connection.return_value.close.assert_called_once_with()
@@ -147,7 +176,7 @@ class SchedulerTest(unittest.TestCase):
 
     def test_who_does_not_load_has_no_client(self):
         with mock.patch.object(connector_scheduler, "Connection") as connection:
-            side = SchedulerSide(Settings.of({"node": "n"}), BLOCK_TOKENS, loads=False, stores=True, loads_ahead=True)
+            side = SchedulerSide(Settings.of({"node": "n"}), BLOCK_TOKENS, self.figures, loads=False, stores=True, loads_ahead=True)
         connection.assert_not_called()
         side.set_shards([Shard(SPACE, 1)])
         self.assertEqual(side.matched(Request(2), 0), 0)
@@ -398,6 +427,12 @@ class SettingsTest(unittest.TestCase):
         with self.assertRaisesRegex(farpage.InvalidError, "pages is 'head': give \"block\""):
             Settings.of({"pages": "head"})
 
+    def test_settings_of_other_adapters_are_refused(self):
+        for name, value in (("cost_model", True), ("prefill_tokens_per_s", 1), ("locality", "LOCAL"), ("start_ms", 0), ("chunk_tokens", 1), ("model", "m")):
+            with self.assertRaisesRegex(farpage.InvalidError, f"FarpageConnector has no setting {name}: remove it"):
+                Settings.of({name: value})
+        self.assertEqual(Settings.of({"ahead": {"pages": 1}, "lanes": 2}).client, {"ahead": {"pages": 1}, "lanes": 2})
+
     def test_times_and_lengths_are_above_0(self):
         for name in ("timeout_ms", "store_timeout_ms", "load_bytes", "store_bytes"):
             for value in (0, -1, True, "1"):
@@ -406,15 +441,17 @@ class SettingsTest(unittest.TestCase):
 
     def test_each_refusal_says_what_to_write(self):
         refused = {"timeout_ms": ("200", 0, -200, True, None, float("nan"), float("inf")), "store_timeout_ms": ("5000", 0),
-                   "load_bytes": ("256MiB", 0), "store_bytes": ("1GiB", -1), "start_ms": ("1", -1), "prefill_tokens_per_s": (-1, "fast"),
-                   "chunk_tokens": ("256",), "cost_model": ("true", 1), "allow_untested": ("yes",), "salt": (1, None), "model": (1,),
+                   "load_bytes": ("256MiB", 0, 1e9, 0.5), "store_bytes": ("1GiB", -1, 1e9), "start_ms": ("1", -1), "prefill_tokens_per_s": (-1, "fast"),
+                   "chunk_tokens": ("256", 2.5, -1), "cost_model": ("true", 1), "allow_untested": ("yes",), "salt": (1, None), "model": (1,),
                    "locality": ("remote", 1), "pages": ("head", []), "ahead": (True, 64)}
         for name, values in refused.items():
             for value in values:
                 with self.assertRaises(farpage.InvalidError, msg=(name, value)) as said:
                     check(**{name: value})
                 self.assertRegex(str(said.exception), f"^{name} is .*: give [^']")
-        taken = {"timeout_ms": 0.5, "load_bytes": 1, "start_ms": 0, "prefill_tokens_per_s": 0, "cost_model": True, "salt": "", "locality": "LOCAL",
+        with self.assertRaisesRegex(farpage.InvalidError, 'ahead is 64: give {"pages": N}, N pages to fetch ahead, or remove the key$'):
+            check(ahead=64)
+        taken = {"timeout_ms": 0.5, "load_bytes": 1, "chunk_tokens": 0, "start_ms": 0, "prefill_tokens_per_s": 0, "cost_model": True, "salt": "", "locality": "LOCAL",
                  "pages": "layer", "ahead": {"pages": 64}, "node": "n", "lanes": "of others"}
         check(**taken)
 

@@ -1,6 +1,7 @@
 """Loads and stores of an engine: which begins when, which is dropped, and what of each came."""
 
 import unittest
+from unittest import mock
 
 from client_case import READY, RECOMPUTE, farpage
 from fake_ticket import FakeTicket
@@ -166,6 +167,31 @@ class TransfersTest(unittest.TestCase):
         transfers.submit(self.job(1, is_load=True, ticket=FakeTicket()))
         transfers.submit(self.job(2, is_load=True, ticket=FakeTicket(), timeout_s=0))
         self.assertEqual((figures.of("pages"), figures.of("stalls")), ({"overdue": 2}, {"load": 1}))
+
+    def test_one_that_is_refused_has_ended(self):
+        transfers = self.transfers()
+        for is_load in (True, False):
+            transfers.refuse(Job(is_load, [b"a", b"b"], is_load))
+        self.assertEqual((self.ended(transfers), transfers.counts), ({True: [], False: []}, {"refused": 2, "dropped": 2}))
+        self.assertEqual(self.lost, [b"a", b"b"])
+
+    def test_whatever_fails_in_one_job_each_ends(self):
+        transfers, good = self.transfers(load_bytes=8), FakeTicket([READY, READY])
+        bad = mock.Mock(done=True, result=mock.Mock(side_effect=RuntimeError("anything")))
+        for number, ticket in enumerate((bad, good)):
+            transfers.submit(self.job(number, is_load=True, ticket=ticket))
+        good.end()
+        with mock.patch.object(transfers, "_lost", side_effect=RuntimeError("anything")), self.assertLogs("farpage", "ERROR"):
+            self.assertEqual(self.ended(transfers), {1: [b"1 a", b"1 b"]})
+        self.assertEqual(self.ended(transfers), {0: []})
+
+    def test_one_whose_begin_is_in_doubt_is_tried_again(self):
+        transfers, ticket = self.transfers(), FakeTicket([READY, READY])
+        with mock.patch.object(transfers, "_has_room", side_effect=RuntimeError("anything")), self.assertLogs("farpage", "ERROR"):
+            transfers.submit(self.job(1, is_load=True, ticket=ticket))
+        self.assertFalse(transfers.is_idle)
+        ticket.end()
+        self.assertEqual([self.ended(transfers) for _ in range(2)], [{}, {1: [b"1 a", b"1 b"]}])
 
     def test_a_job_of_no_pages_is_whole(self):
         job = Job(1, [], True, 0, FOREVER_S, lambda timeout_s: FakeTicket())

@@ -10,6 +10,7 @@ from fake_ticket import FakeTicket
 from farpage.engines import connector_worker
 from farpage.engines.connector_plan import Plan, Settings
 from farpage.engines.connector_worker import WorkerSide
+from farpage.engines.figures import Figures
 
 BLOCK_BYTES = LAYERS * LENGTH
 FORMS = ("block", "layer")
@@ -40,7 +41,7 @@ class WorkerSideTest(ConnectorCase):
     def worker(self, client, pages="block", loads=True, stores=True, **settings):
         """One whose client is there; None: not yet."""
         settings = Settings.of({"pages": pages, "load_bytes": 4 * BLOCK_BYTES, "store_bytes": 2 * BLOCK_BYTES, "timeout_ms": 1000, **settings})
-        worker = WorkerSide(settings, self.cache(FakeClient(), shorter=2 * (pages == "layer")), SPACE, loads=loads, stores=stores)
+        worker = WorkerSide(settings, self.cache(FakeClient(), shorter=2 * (pages == "layer")), SPACE, Figures(), loads=loads, stores=stores)
         worker.connection.client = client
         if client is not None:
             worker._prepare(client)
@@ -53,6 +54,14 @@ class WorkerSideTest(ConnectorCase):
             self.worker(Client(page_bytes=length), pages)
             with self.assertRaisesRegex(farpage.InvalidError, f"--page-bytes {length}"):
                 self.worker(Client(page_bytes=length - 1), pages)
+
+    def test_memory_for_less_than_a_block_is_refused(self):
+        for pages, name, roles in (("block", "load_bytes", {"stores": False}), ("block", "store_bytes", {"loads": False}), ("layer", "store_bytes", {})):
+            length = self.worker(Client(), pages, **roles)._cache.block_bytes
+            self.worker(Client(), pages, **roles, **{name: length})
+            with self.assertRaisesRegex(farpage.InvalidError, f"{name} is {length - 1}, and a page has {length} bytes: give at least so many"):
+                self.worker(Client(), pages, **roles, **{name: length - 1})
+        self.worker(Client(), loads=False, load_bytes=1)  # which it does not use
 
     def test_memory_for_what_it_does_is_registered(self):
         whole = 6 * LENGTH  # of a layer
@@ -92,9 +101,18 @@ class WorkerSideTest(ConnectorCase):
         worker.wait_layer("layer 1")
         self.assertEqual([ticket.released for ticket in tickets], [False, True, False])
         worker.save(Plan())
-        self.assertEqual([ticket.released for ticket in tickets], [True] * 3)
         # VLLM waits for none of its requests.
         self.assertEqual((worker.ended(), worker.take_failed()), ((set(), set()), {2}))
+        self.assertEqual([ticket.released for ticket in tickets], [True] * 3)
+
+    def test_layers_that_failed_are_told_in_their_step_with_a_draft_model_too(self):
+        """VLLM then saves after it has asked what failed."""
+        worker = self.worker(Client(*[FakeTicket([READY, RECOMPUTE]) for _ in range(LAYERS)]), "layer")
+        for loads, failed in (([blocks(1, 2)], {2}), ([], set())):
+            plan = Plan(loads=loads)
+            worker.start(plan)
+            self.assertEqual((worker.ended(), worker.take_failed()), ((set(), set()), failed))
+            worker.save(plan)
 
     def test_without_a_node_loads_fail_at_once(self):
         for pages in FORMS:
@@ -128,7 +146,7 @@ class WorkerSideTest(ConnectorCase):
                     worker.save(Plan(stores=[blocks(3)]))
                     self.assertEqual((worker.ended(), worker.take_failed()), ((set(), {"r"} if pages == "block" else set()), {1, 2}))
             self.assertEqual(len(said.output), 2, said.output)
-            self.assertEqual((worker.counts["stored"], [staging.free for staging in worker._staged]), (0, [2] if pages == "layer" else [4, 2]))
+            self.assertEqual((worker.figures.of("pages")["stored"], [staging.free for staging in worker._staged]), (0, [2] if pages == "layer" else [4, 2]))
 
     def test_a_ticket_that_throws_is_a_miss(self):
         for pages in FORMS:
@@ -155,7 +173,7 @@ class WorkerSideTest(ConnectorCase):
             ticket.end()
         with self.assertLogs("farpage", "ERROR"):
             worker.ended()
-        self.assertEqual((worker.counts["not stored"], worker.counts["stored"]), (1, 1))
+        self.assertEqual((worker.figures.of("pages")["not stored"], worker.figures.of("pages")["stored"]), (1, 1))
         self.assertEqual([staging.free for staging in worker._staged], [4, 2])
 
     def test_a_finished_request_ends_once_its_blocks_were_read(self):
@@ -168,7 +186,7 @@ class WorkerSideTest(ConnectorCase):
         self.assertEqual([worker.ended()[0] for _ in range(2)], [{"r"}, set()])
         ticket.end()
         worker.ended()
-        self.assertEqual((worker.counts["stored"], client.asked), (2, [(2, 7.0)]))
+        self.assertEqual((worker.figures.of("pages")["stored"], client.asked), (2, [(2, 7.0)]))
 
     def test_it_closes_its_client(self):
         self.worker(Client()).close()

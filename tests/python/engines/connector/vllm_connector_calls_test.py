@@ -22,11 +22,12 @@ from vllm.v1.kv_cache_interface import (  # noqa: E402
 
 import farpage  # noqa: E402
 from farpage.engines import vllm_connector  # noqa: E402
+from farpage.engines.connector_plan import Plan  # noqa: E402
+from farpage.engines.figures import Figures  # noqa: E402
 from farpage.engines.vllm_connector import (  # noqa: E402
     FarpageConnector,
     FarpageHandshake,
     FarpageMetadata,
-    FarpageStats,
 )
 
 SHAPE = {"block_size": 16, "num_kv_heads": 2, "head_size": 16, "dtype": torch.int8}
@@ -124,6 +125,20 @@ class SchedulerTest(CallsCase):
             self.assertEqual(connector.request_finished("request", [7, 5]), (keeps, None))
         connector._scheduler.finished.assert_called_with("request", [7, 5])
 
+    def test_no_exception_of_its_side_reaches_vllm(self):
+        connector, broken = self.scheduler(), mock.Mock(side_effect=RuntimeError("anything"))
+        connector._scheduler.configure_mock(begin=broken, matched=broken, allocated=broken, plan=broken, ended=broken, finished=broken, reset=broken,
+                                            set_shards=broken, close=broken)
+        connector._kv_cache_manager = mock.Mock()
+        calls = {"on_new_request": (("request",), None), "get_num_new_matched_tokens": (("request", 0), (0, False)),
+                 "update_state_after_alloc": (("request", mock.MagicMock(), 16), None), "build_connector_meta": ((mock.Mock(),), FarpageMetadata(Plan())),
+                 "update_connector_output": ((mock.Mock(),), None), "request_finished": (("request", [7]), (False, None)), "reset_cache": ((), False),
+                 "set_xfer_handshake_metadata_pp_aware": (({},), None), "shutdown": ((), None)}
+        with self.assertLogs("farpage", "ERROR") as said:
+            for name, (arguments, answer) in calls.items():
+                self.assertEqual(getattr(connector, name)(*arguments), answer, name)
+        self.assertEqual(len(said.output), len(calls), said.output)
+
     def test_requests_resets_and_the_end(self):
         connector = self.scheduler()
         side = connector._scheduler
@@ -170,23 +185,18 @@ class WorkerTest(CallsCase):
         side.close.assert_called_once_with()
 
     def test_vllm_hears_of_each_block_once(self):
-        connector = self.worker()
-        connector._worker.counts = {"ready": 3}
-        said = []
-        for counts in ({"ready": 3}, {"ready": 3}, {"ready": 5, "miss": 1, "stored": 0}):
-            connector._worker.counts = counts
-            stats = connector.get_kv_connector_stats()
-            said.append(stats and stats.data)
-        self.assertEqual(said, [{"ready": 3}, None, {"ready": 2, "miss": 1}])
-
-    def test_counts_add_up(self):
-        stats = FarpageConnector.build_kv_connector_stats()
-        self.assertTrue(stats.is_empty())
-        for data in ({"ready": 1}, {"ready": 2, "miss": 1}):
-            self.assertIs(stats.aggregate(FarpageStats(data=data)), stats)
-        self.assertEqual((stats.reduce(), stats.is_empty()), ({"ready": 3, "miss": 1}, False))
-        stats.reset()
-        self.assertTrue(stats.is_empty())
+        """From both sides: vLLM adds up what it hears."""
+        whole = FarpageConnector.build_kv_connector_stats()
+        self.assertTrue(whole.is_empty())
+        for connector, side in ((self.worker(), self.WorkerSide), (self.scheduler(), self.SchedulerSide)):
+            (figures,) = (each for each in side.call_args.args if isinstance(each, Figures))
+            self.assertIsNone(connector.get_kv_connector_stats())
+            for pages in (3, 2):
+                figures.add("pages", "ready", pages)
+                figures.add("seconds", "load", 0.25)
+                whole.aggregate(FarpageConnector.build_kv_connector_stats(connector.get_kv_connector_stats().to_dict()))
+            self.assertIsNone(connector.get_kv_connector_stats())
+        self.assertEqual(whole.reduce(), {"vllm:farpage_pages:('ready',)": 10, "vllm:farpage_seconds:('load',)_count": 4, "vllm:farpage_seconds:('load',)_sum": 1.0})
 
 
 if __name__ == "__main__":

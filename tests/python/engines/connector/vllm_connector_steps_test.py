@@ -39,6 +39,8 @@ PROMPTS = [[(number * place) % 900 for place in range(BLOCKS * BLOCK_TOKENS + 4)
 
 
 class ConnectorCase(Case):
+    drafts = False  # whether vLLM has a draft model
+
     def setUp(self):
         super().setUp()
         self.node = self.start_node("--page-bytes", "4KiB", pool="8MiB")
@@ -46,7 +48,8 @@ class ConnectorCase(Case):
         self.model = save_config(self.folder / "model")
 
     def engine(self, connects=True, **options):
-        options = {"node": str(self.node.socket), "timeout_ms": PATIENT_MS, "store_timeout_ms": PATIENT_MS, "layers": LAYERS, **options}
+        options = {"node": str(self.node.socket), "timeout_ms": PATIENT_MS, "store_timeout_ms": PATIENT_MS, "layers": LAYERS, "drafts": self.drafts,
+                   **options}
         engine = Engine(options.pop("model", self.model), **options)
         self.engines.append(engine)
         self.addCleanup(engine.close)
@@ -166,21 +169,26 @@ class PrefixTest(ConnectorCase):
                 engine.close()
 
     def test_each_fact_is_in_the_namespace(self):
+        def backend(name):
+            return lambda: types.SimpleNamespace(get_name=lambda: name)
+
         def space(settings=None, **facts):
             told = {"model": "m", "dtype": "bfloat16", "revision": "r", "quantization": "q", "cache_dtype": "auto", "block_size": 16, "hash": "h",
-                    "layout": "l", "isa": "amx", "tp_rank": 0, "tp_size": 2, "rope": 1, "load_format": "auto", "pp_rank": 0, "pp_size": 2, **facts}
+                    "layout": "l", "isa": "amx", "backend": "FLASHINFER", "attention": {"indexer_kv_dtype": "auto"}, "tp_rank": 0, "tp_size": 2, "rope": 1, "load_format": "auto", "pp_rank": 0, "pp_size": 2, **facts}
             config = types.SimpleNamespace(
                 model_config=types.SimpleNamespace(hf_config={"rope": told["rope"]},
                                                    **{name: told[name] for name in ("model", "dtype", "revision", "quantization")}),
                 load_config=types.SimpleNamespace(download_dir=None, load_format=told["load_format"]), speculative_config=None,
-                cache_config=types.SimpleNamespace(cache_dtype=told["cache_dtype"], block_size=told["block_size"], prefix_caching_hash_algo=told["hash"]),
-                compilation_config=types.SimpleNamespace(static_forward_context={"layer": types.SimpleNamespace(isa=told["isa"])}))
+                attention_config=told["attention"], cache_config=types.SimpleNamespace(cache_dtype=told["cache_dtype"], block_size=told["block_size"], prefix_caching_hash_algo=told["hash"]),
+                compilation_config=types.SimpleNamespace(static_forward_context={
+                    "first": types.SimpleNamespace(isa=told["isa"], get_attn_backend=backend("FLASHINFER")),
+                    "second": types.SimpleNamespace(isa=told["isa"], get_attn_backend=backend(told["backend"]))}))
             groups = {f"get_{name}_group": types.SimpleNamespace(rank_in_group=told[f"{name}_rank"], world_size=told[f"{name}_size"]) for name in ("tp", "pp")}
             with mock.patch.multiple(vllm_connector, **{name: lambda group=group: group for name, group in groups.items()}):
-                cache = types.SimpleNamespace(layout=told["layout"], place={"layer": 0})
+                cache = types.SimpleNamespace(layout=told["layout"], place={"first": 0, "second": 1})
                 return vllm_connector.space_of(config, cache, Settings(**(settings or {}))).namespace
 
-        others = [{name: "other"} for name in ("model", "dtype", "revision", "quantization", "cache_dtype", "block_size", "hash", "layout", "isa", "rope", "load_format")]
+        others = [{name: "other"} for name in ("model", "dtype", "revision", "quantization", "cache_dtype", "block_size", "hash", "layout", "isa", "rope", "load_format", "backend", "attention")]
         others += [{name: 3} for name in ("tp_rank", "tp_size", "pp_rank", "pp_size")] + [{"settings": {"salt": "x"}}, {"settings": {"pages": "layer"}}]
         spaces = {space(), *(space(**other) for other in others)}
         self.assertEqual(len(spaces), 1 + len(others))
@@ -335,7 +343,7 @@ class FaultsTest(ConnectorCase):
     def test_loads_wait_for_room_within_their_deadline(self):
         self.store()
         self.assert_generates(self.engine(load_bytes=2 * LAYERS * LAYER_BYTES), [BLOCKS * BLOCK_TOKENS] * len(PROMPTS))
-        engine = self.engine(load_bytes=1, timeout_ms=0.001)
+        engine = self.engine(load_bytes=LAYERS * LAYER_BYTES, timeout_ms=0.001)
         # The lookup alone has time.
         engine.connector._scheduler._settings = types.SimpleNamespace(timeout_s=PATIENT_MS / 1000)
         self.assertEqual(engine.run(PROMPTS)[0], [expected(prompt) for prompt in PROMPTS])
@@ -357,6 +365,10 @@ class FaultsTest(ConnectorCase):
                 engine.settle()
                 engine.close()
             self.assertGreater(engine.counts_at_end["ready"], 0)
+
+
+class FaultsWithADraftModelTest(FaultsTest):
+    drafts = True
 
 
 class StartTest(ConnectorCase):
@@ -404,13 +416,14 @@ class StartTest(ConnectorCase):
     def test_what_it_cannot_serve_is_refused_with_a_sentence(self):
         for options, sentence in (({"transfer": {"kv_load_failure_policy": "fail"}}, '"kv_load_failure_policy": "recompute"'),
                                   ({"pages": "head"}, 'pages is .head.: give "block"'),
+                                  ({"cost_model": True}, "FarpageConnector has no setting cost_model"), ({"load_bytes": 1}, "load_bytes is 1, and a page has"),
                                   ({"timeout_ms": -1}, "timeout_ms is -1: give a number above 0")):
             with self.subTest(**options), self.assertRaisesRegex(farpage.InvalidError, sentence):
                 self.engine(connects=False, **options)
         engine = self.engine(connects=False)
         worker = engine.workers[0]
         other = types.SimpleNamespace(device=types.SimpleNamespace(type="xpu"), shape=(40, 1), dtype="int8")
-        with self.assertRaisesRegex(farpage.InvalidError, "all in the host's memory, or all in that of one CUDA GPU"):
+        with self.assertRaisesRegex(farpage.InvalidError, "needs the whole KV cache in host memory or on one CUDA GPU"):
             worker.connector.register_kv_caches({"layer.0": other})
         with self.assertRaisesRegex(farpage.InvalidError, "vLLM has 40 blocks"):
             worker.connector.register_kv_caches({"layer.0": worker.caches["layer.0"][:7]})
@@ -451,15 +464,6 @@ class EndTest(ConnectorCase):
         engine.finish([first, second])
         self.assertEqual(list(second.output_token_ids), expected(PROMPTS[0]))
         self.assertEqual(client.statistics().near_ready, BLOCKS)
-
-    def test_its_counts_are_in_vllms_metrics(self):
-        self.store()
-        engine = self.engine()
-        worker = engine.workers[0].connector
-        engine.run(PROMPTS)
-        self.assertEqual(worker._told["ready"], BLOCKS * len(PROMPTS))
-        one, two = (type(worker).build_kv_connector_stats({"ready": count}) for count in (1, 2))
-        self.assertEqual(one.aggregate(two).reduce(), {"ready": 3})
 
     def test_shutdown_leaves_nothing(self):
         self.store(PROMPTS[:1], salt="first")  # vLLM and torch begin threads of their own, once

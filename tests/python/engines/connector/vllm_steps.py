@@ -39,9 +39,11 @@ def digest(*parts):
 
 
 class Worker:
-    """KV caches of one rank, `layers` of them, and the connector there."""
+    """KV caches of one rank, `layers` of them, and the connector there. `drafts`: vLLM calls it in
+    the order that it has with a draft model, whose work ends the step."""
 
-    def __init__(self, vllm_config, kv_cache_config, layers, rank, ranks, gaps):
+    def __init__(self, vllm_config, kv_cache_config, layers, rank, ranks, gaps, drafts):
+        self._drafts = drafts
         shape = (kv_cache_config.num_blocks, HEADS, BLOCK_TOKENS, HEAD_BYTES)
         self.layers, self.rank = [f"layer.{number}" for number in range(layers)], rank
         # With gaps, a block's bytes of a layer lie between those of other blocks.
@@ -83,11 +85,14 @@ class Worker:
             connector.save_kv_layer(name, self.caches[name], None)
         if not step.has_sync_kv_loads:
             connector.start_load_kv(None)
-        connector.wait_for_save()
+        if not self._drafts:
+            connector.wait_for_save()
         results = connector.get_transfer_results(step.finished_req_ids)
         output = KVConnectorOutput(
             finished_sending=results.finished_sending, finished_recving=results.finished_recving, failed_recving=results.failed_recving,
             invalid_block_ids=connector.get_block_ids_with_load_errors(), kv_connector_stats=connector.get_kv_connector_stats())
+        if self._drafts:
+            connector.wait_for_save()
         connector.clear_connector_metadata()
         return digests, output
 
@@ -95,7 +100,7 @@ class Worker:
 class Engine:
     """An engine of vLLM's without a model: `run()` generates."""
 
-    def __init__(self, model, *, ranks=1, layers=3, blocks=40, gaps=False, engine=None, transfer=None, **settings):
+    def __init__(self, model, *, ranks=1, layers=3, blocks=40, gaps=False, drafts=False, engine=None, transfer=None, **settings):
         config = json.loads(CONFIG.read_text(encoding="utf-8"))
         config["kv_connector_extra_config"].update(settings)
         self.vllm_config = EngineArgs(
@@ -106,7 +111,7 @@ class Engine:
         groups = [KVCacheGroupSpec([f"layer.{number}" for number in range(layers)], spec)]
         kv_cache_config = KVCacheConfig(num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=groups)
         self.vllm_config.cache_config.num_gpu_blocks = blocks
-        self.workers = [Worker(self.vllm_config, kv_cache_config, layers, rank, ranks, gaps) for rank in range(ranks)]
+        self.workers = [Worker(self.vllm_config, kv_cache_config, layers, rank, ranks, gaps, drafts) for rank in range(ranks)]
         init_none_hash(sha256)
         self._hasher = get_request_block_hasher(BLOCK_TOKENS, sha256)
         self.scheduler = Scheduler(self.vllm_config, kv_cache_config, StructuredOutputManager(self.vllm_config), BLOCK_TOKENS, log_stats=True)
@@ -117,6 +122,7 @@ class Engine:
         self._requests = 0
         self.invalid = set()  # blocks that did not come
         self.steps = 0
+        self.stats = []  # of the connector, as vLLM's engine tells them to its server
 
     @property
     def connections(self):
@@ -154,7 +160,10 @@ class Engine:
             [int.from_bytes(digest(*(each[name] for each in digests))[:4], "little") % VOCABULARY] if end >= len(tokens) else []
             for name, tokens, _, end, _ in work]
         self.invalid |= output.kv_connector_output.invalid_block_ids
-        return self.scheduler.update_from_output(step, output)
+        told = self.scheduler.update_from_output(step, output)
+        self.stats += [each.scheduler_stats.kv_connector_stats for each in told.values()
+                       if each.scheduler_stats is not None and each.scheduler_stats.kv_connector_stats]
+        return told
 
     def finish(self, requests, most=200_000):
         """Steps until these have ended."""
@@ -178,7 +187,7 @@ class Engine:
 
     def counts(self):
         worker = self.workers[0].connector._worker
-        return self.counts_at_end if worker is None else worker.counts
+        return self.counts_at_end if worker is None else worker.figures.of("pages")
 
 
 def expected(prompt, tokens=4, ranks=1, layers=3):
