@@ -40,7 +40,7 @@ class VllmTierTest(ManagerCase):
     def wait_until_unreachable(self, engine):
         """Over shm a node is read for as long as the view's lease lasts."""
         client, into = engine.tier._connection.client, numpy.zeros(CHUNK_BYTES, numpy.uint8)
-        self.assertTrue(wait_until(lambda: client.fetch(b"x" * 16, into, timeout_s=0.1).wait()["reason"][0] != farpage.Reason.MISS))
+        self.assertTrue(wait_until(lambda: client.fetch(b"x" * 16, into, timeout_s=0.1).wait()["reason"][0] == farpage.Reason.UNREACHABLE))
 
     def test_evicted_chunks_come_back(self):
         engine = self.stored()
