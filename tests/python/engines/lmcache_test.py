@@ -134,7 +134,8 @@ class L2:
         return self.until(self.adapter.get_store_event_fd(), ask).is_successful()
 
     def lookup(self, keys, layouts=None):
-        task = self.adapter.submit_lookup_and_lock_task(keys, layouts or {})
+        """LMCache tells with it what its objects are, by group of layers."""
+        task = self.adapter.submit_lookup_and_lock_task(keys, layouts or {0: types.SimpleNamespace(shapes=[torch.Size(self.shape)], dtypes=[self.dtype])})
         found = self.until(self.adapter.get_lookup_and_lock_event_fd(), lambda: self.adapter.query_lookup_and_lock_result(task))
         self.adapter.submit_unlock(keys)
         return [found.test(place) for place in range(len(keys))]
