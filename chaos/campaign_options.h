@@ -39,7 +39,7 @@ inline Result<void> check_cluster_size(uint64_t clients, uint64_t nodes, uint64_
     return fail(Code::kInvalid, fmt::format("{} {}: choose 1 to {}", count, what, most));
   };
   return check(clients, "clients", 64)
-      .and_then([&] { return check(nodes, "nodes", 16); })
+      .and_then([&] { return check(nodes, "nodes", 64); })
       .and_then([&] {
         return check(replicas, fmt::format("replicas on {} nodes", nodes),
                      std::min<uint64_t>(nodes, kMaxReplicas));

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "chaos/campaign_options.h"
 #include "chaos/processes/engine.h"
 #include "chaos/processes/fleet.h"
@@ -27,6 +28,8 @@ namespace {
 constexpr size_t kKept = 192;
 constexpr size_t kRemovable = 64;
 constexpr uint64_t kTickNs = 5 * kMillisecond;
+constexpr uint64_t kNodesOfShortLease = 8;
+// Of as many nodes.
 constexpr uint64_t kLongestStartNs = 60 * kSecond;
 constexpr uint64_t kLongestSettleNs = 60 * kSecond;
 constexpr uint64_t kLongestLossNs = 20 * kSecond;
@@ -46,10 +49,14 @@ double seconds_since(uint64_t begin_ns) {
 class Campaign {
  public:
   Campaign(const CampaignOptions& options, const std::string& folder, const Program& program)
-      : program_(program), keys_(kKept, kRemovable) {
+      : program_(program),
+        longer_(round_up(options.plan.nodes, kNodesOfShortLease) / kNodesOfShortLease),
+        keys_(kKept, kRemovable) {
     result_.options = options;
     fleet_options_.has_network = options.has_network;
     fleet_options_.nodes = options.plan.nodes;
+    fleet_options_.lease_ms *= longer_;
+    fleet_options_.ttl_s *= longer_;
     fleet_options_.replicas = options.replicas;
     fleet_options_.folder = folder;
     fleet_options_.program = program.node_program;
@@ -104,13 +111,14 @@ class Campaign {
   }
 
   Result<void> connect() {
-    const uint64_t deadline_ns = now_ns() + kLongestStartNs;
+    const uint64_t deadline_ns = now_ns() + longer_ * kLongestStartNs;
     while (!states()) {
       if (program_.interrupted()) return fail(Code::kAborted, "interrupted");
       if (now_ns() > deadline_ns) {
-        return fail(Code::kTimeout, fmt::format("the nodes and their etcd did not come up in {} "
-                                                "s: their logs are in {}",
-                                                kLongestStartNs / kSecond, fleet_options_.folder));
+        return fail(Code::kTimeout,
+                    fmt::format("the nodes and their etcd did not come up in {} "
+                                "s: their logs are in {}",
+                                longer_ * kLongestStartNs / kSecond, fleet_options_.folder));
       }
       pass(kTickNs);
     }
@@ -243,7 +251,7 @@ class Campaign {
   // Everything has to come back by itself, and what had to be kept must still be there.
   void settle() {
     const uint64_t began_ns = now_ns();
-    const uint64_t deadline_ns = began_ns + kLongestSettleNs;
+    const uint64_t deadline_ns = began_ns + longer_ * kLongestSettleNs;
     std::string missing = "the nodes do not all reach each other with nothing left to fill";
     while (goes_on()) {
       if (settle_once(missing)) {
@@ -251,8 +259,9 @@ class Campaign {
         return;
       }
       if (now_ns() > deadline_ns) {
-        checker_.add(FindingKind::kUnfinished, fmt::format("{} s after the last disturbance {}",
-                                                           kLongestSettleNs / kSecond, missing));
+        checker_.add(FindingKind::kUnfinished,
+                     fmt::format("{} s after the last disturbance {}",
+                                 longer_ * kLongestSettleNs / kSecond, missing));
       }
       pass(kTickNs);
     }
@@ -339,9 +348,10 @@ class Campaign {
         result_.full_service_s = seconds_since(back_ns);
         break;
       }
-      if (now_ns() > back_ns + kLongestSettleNs) {
-        checker_.add(FindingKind::kUnfinished, fmt::format("{} s after etcd's return {}",
-                                                           kLongestSettleNs / kSecond, missing));
+      if (now_ns() > back_ns + longer_ * kLongestSettleNs) {
+        checker_.add(FindingKind::kUnfinished,
+                     fmt::format("{} s after etcd's return {}",
+                                 longer_ * kLongestSettleNs / kSecond, missing));
       }
       pass(0);
     }
@@ -412,6 +422,9 @@ class Campaign {
   };
 
   const Program& program_;
+  // All nodes share this machine, each renews with each, and they join one after the other: leases
+  // and limits of time grow with their number.
+  const uint64_t longer_;
   FleetOptions fleet_options_;
   Keys keys_;
   Epoch whole_;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
 #include <sstream>
 
 #include "chaos/processes/child.h"
@@ -21,6 +22,11 @@ UniqueFd own_namespace() {
 
 std::string cable(size_t number) {
   return fmt::format("cable{}", number);
+}
+
+// Of the host's end of its cable.
+std::string ethernet_address(size_t number) {
+  return fmt::format("02:00:00:00:00:{:02x}", kFirstAddress + number);
 }
 
 }  // namespace
@@ -44,6 +50,7 @@ Result<std::unique_ptr<Network>> Network::make(size_t hosts, const std::string& 
   }
   auto made = network->make_bridge();
   for (size_t host = 0; made && host < hosts; ++host) made = network->add_host();
+  if (made) made = network->introduce_hosts();
   if (!made) return tl::unexpected(made.error());
   return network;
 }
@@ -73,13 +80,29 @@ Result<void> Network::add_host() {
   const int inside = host.get();
   const std::string end = cable(number);
   hosts_.push_back(std::move(host));
-  return ip(fmt::format("link add {} type veth peer name cable netns /proc/{}/fd/{}", end,
-                        ::getpid(), inside))
+  return ip(fmt::format("link add {} type veth peer name cable address {} netns /proc/{}/fd/{}",
+                        end, ethernet_address(number), ::getpid(), inside))
       .and_then([&] { return ip(fmt::format("link set {} master bridge up", end)); })
       .and_then([&] { return ip("link set lo up", inside); })
       .and_then(
           [&] { return ip(fmt::format("address add {}/24 dev cable", address(number)), inside); })
       .and_then([&] { return ip("link set cable up", inside); });
+}
+
+// The kernel counts the neighbours that all hosts have found, and has no room for those of 32
+// hosts. It does not count those that a host is told.
+Result<void> Network::introduce_hosts() const {
+  const std::string path = log_ + ".hosts";
+  std::ofstream file(path);
+  for (size_t number = 0; number < hosts_.size(); ++number) {
+    file << fmt::format("neigh replace {} lladdr {} dev cable nud permanent\n", address(number),
+                        ethernet_address(number));
+  }
+  file.close();
+  for (const UniqueFd& host : hosts_) {
+    if (auto told = ip("-batch " + path, host.get()); !told) return told;
+  }
+  return {};
 }
 
 Result<void> Network::set_link(size_t number, bool up) {

@@ -31,6 +31,7 @@ class Network {
   Result<void> ip(const std::string& words, int network = -1) const;
   Result<void> make_bridge();
   Result<void> add_host();
+  Result<void> introduce_hosts() const;
 
   std::string log_;
   std::string ip_;

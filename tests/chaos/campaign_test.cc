@@ -64,7 +64,7 @@ TEST(ChaosCampaign, OptionsOutOfRangeAreRefused) {
   EXPECT_FALSE(options.validate());
   EXPECT_FALSE(check_cluster_size(65, 3, 2));
   EXPECT_TRUE(check_cluster_size(64, 16, 2));
-  EXPECT_EQ(check_cluster_size(1, 17, 2).error().message, "17 nodes: choose 1 to 16");
+  EXPECT_EQ(check_cluster_size(1, 65, 2).error().message, "65 nodes: choose 1 to 64");
   EXPECT_EQ(check_cluster_size(1, 3, 4).error().message, "4 replicas on 3 nodes: choose 1 to 3");
 }
 

@@ -46,9 +46,12 @@ bool says(const Network& network, const std::string& log, const std::string& wor
 int cut(Network& network, const std::string& log) {
   const auto carrier = [&] { return says(network, log, "link show cable", 0, "LOWER_UP"); };
   const auto carried = [&] { return says(network, log, "link show cable0", -1, "master bridge"); };
-  if (!carrier() || !carried()) return 1;
+  const auto knows_the_other = [&] {
+    return says(network, log, "neigh show " + Network::address(1) + " nud permanent", 0, "02:00:");
+  };
+  if (!carrier() || !carried() || !knows_the_other()) return 1;
   if (!network.set_link(0, false) || carrier()) return 2;
-  if (!network.set_link(0, true) || !carrier()) return 3;
+  if (!network.set_link(0, true) || !carrier() || !knows_the_other()) return 3;
   if (!network.set_silent(0, true) || !carrier() || carried()) return 4;
   if (!network.set_silent(0, false) || !carrier() || !carried()) return 5;
   return 0;
