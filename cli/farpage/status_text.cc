@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 #include "base/units.h"
@@ -202,12 +203,16 @@ void add_tenants(const StatusReply& now, const StatusReply& before, Rows& rows) 
   }
 }
 
-// "engine=vllm, model=Qwen/Qwen3-8B"; what is long is cut.
+// "engine=vllm, model=Qwen/Qwen3-8B"; long values and long lists are cut, so first come the facts
+// that an operator looks for.
 std::string facts_text(const std::string& lines) {
   constexpr size_t kMostOfOne = 60;
   constexpr size_t kMostOfAll = 400;
-  const auto facts = parse_facts(lines);
+  constexpr std::array<std::string_view, 4> kFirst = {"engine", "model", "version", "dtype"};
+  auto facts = parse_facts(lines);
   if (!facts || facts->empty()) return "no client has told its facts";
+  std::ranges::stable_sort(*facts, {},
+                           [&](const Fact& fact) { return std::ranges::find(kFirst, fact.name); });
   std::string text;
   for (const Fact& fact : *facts) {
     if (fact.value.empty()) continue;

@@ -58,10 +58,6 @@ const MemberLook* FleetLook::find(const std::string& name) const {
   return found == members.end() ? nullptr : &*found;
 }
 
-bool FleetLook::is_whole() const {
-  return !members.empty() && std::ranges::all_of(members, &MemberLook::is_whole);
-}
-
 uint64_t FleetLook::to_fill() const {
   uint64_t sum = 0;
   for (const MemberLook& member : members) sum += member.to_fill;
@@ -93,6 +89,12 @@ Result<FleetLook> look_at_fleet(etcd::Client& client, const ConnectOptions& opti
     if (fleet->find(member.node) != nullptr) continue;
     look.members.push_back(look_at(&member, nullptr));
     look.members.back().trouble = fmt::format("no process of node {:016x} is in etcd", member.node);
+  }
+  if (look.members.empty()) {
+    return fail(Code::kNotFound,
+                fmt::format("no node of the fleet is in etcd below {}: start one, or name another "
+                            "fleet with etcd.fleet",
+                            client.prefix()));
   }
   std::ranges::sort(look.members, {}, &MemberLook::name);
   look.at_ns = boottime_clock().now_ns();

@@ -45,11 +45,10 @@ struct FleetLook {
   std::vector<MemberLook> members = {};  // by name
 
   const MemberLook* find(const std::string& name) const;
-  bool is_whole() const;
   uint64_t to_fill() const;
 };
 
-// Asks etcd, and each node for its status, one after the other.
+// Asks etcd, and each node for its status, one after the other. kNotFound: there is no node.
 Result<FleetLook> look_at_fleet(etcd::Client& client, const ConnectOptions& options,
                                 const Interrupts& interrupts);
 

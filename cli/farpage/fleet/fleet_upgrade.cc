@@ -22,7 +22,6 @@ Result<std::vector<std::string>> FleetUpgrade::run() {
   auto fleet = wait_until_whole("", 0);
   if (!fleet) return tl::unexpected(with_progress(fleet.error()));
   for (const MemberLook& member : fleet->members) names_.push_back(member.name);
-  if (names_.empty()) return fail(Code::kNotFound, "no node of the fleet is in etcd");
   if (fleet->replicas == 1) {
     write_stderr(
         "farpage: the fleet keeps one replica of each page: the pages of a node that does not hold "

@@ -130,7 +130,9 @@ class FleetTest(EtcdFleet, Case):
             self.assert_fails(self.run_program("fleet", *command), 2, "etcd.endpoints")
         self.assert_fails(self.run_program("fleet", "upgrade", "--set", "etcd.endpoints=http://127.0.0.1:1"), 2, "--restart")
         etcd = Etcd(self)
-        self.assert_fails(self.fleet(etcd, "upgrade", "--restart", "true"), 1, "no node of the fleet is in etcd")
+        for command in ("status",), ("upgrade", "--restart", "true"):
+            failed = self.fleet(etcd, *command, "--set", "etcd.fleet=other")
+            self.assert_fails(failed, 1, "no node of the fleet is in etcd below /farpage/other/", "etcd.fleet")
 
 
 if __name__ == "__main__":

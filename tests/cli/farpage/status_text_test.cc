@@ -79,7 +79,7 @@ TEST(StatusText, NamespacesAreShownWithTheirFacts) {
                      {"0a0b", "", 1, 1024}};
   const std::string text = status_text({now});
   expect_row(text, "namespace                0102: 3 pages, 3 KiB");
-  expect_row(text, "                         groups=" + std::string(60, 'x') + "…, model=Q?");
+  expect_row(text, "                         model=Q?, groups=" + std::string(60, 'x') + "…");
   expect_row(text, "namespace                0a0b: 1 pages, 1 KiB");
   expect_row(text, "                         no client has told its facts");
 }

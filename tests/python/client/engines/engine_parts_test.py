@@ -10,7 +10,7 @@ from client_case import PAGE_BYTES, ClientCase, content, contents, farpage, key,
 from farpage.engines.connection import Connection
 from farpage.engines.lookups import Lookups
 from farpage.engines.transfers import Job, Transfers
-from program import Case, wait_until
+from program import Case, stop_node, wait_until
 
 FOREVER_S = 1000
 SPACE = farpage.KeySpace(model="m")
@@ -27,6 +27,11 @@ class ConnectionTest(Case):
         made = Connection({"node": str(self.socket), "connect_ms": 200}, prepare or self.prepared.append, SPACE)
         self.addCleanup(made.close)
         return made
+
+    def test_a_question_ends_its_sentence(self):
+        stop_node(self, self.start_node())
+        connection = self.connection()
+        self.assertTrue(wait_until(lambda: "is it stopped? Farpage tries again" in connection.why_not), connection.why_not)
 
     def test_a_node_that_comes_later_is_used(self):
         connection = self.connection()
