@@ -416,7 +416,7 @@ class StartTest(ConnectorCase):
     def test_what_it_cannot_serve_is_refused_with_a_sentence(self):
         for options, sentence in (({"transfer": {"kv_load_failure_policy": "fail"}}, '"kv_load_failure_policy": "recompute"'),
                                   ({"pages": "head"}, 'pages is .head.: give "block"'),
-                                  ({"cost_model": True}, "FarpageConnector has no setting cost_model"), ({"load_bytes": 1}, "load_bytes is 1, and a page has"),
+                                  ({"chunk_tokens": 16}, "FarpageConnector has no setting chunk_tokens"), ({"load_bytes": 1}, "load_bytes is 1, and a page has"),
                                   ({"timeout_ms": -1}, "timeout_ms is -1: give a number above 0")):
             with self.subTest(**options), self.assertRaisesRegex(farpage.InvalidError, sentence):
                 self.engine(connects=False, **options)
