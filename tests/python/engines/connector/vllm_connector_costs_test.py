@@ -6,6 +6,7 @@ import types
 import unittest
 from unittest import mock
 
+from truth import assert_tokens
 from vllm_connector_steps_test import BLOCKS, FORMS, PROMPTS, ConnectorCase
 from vllm_steps import BLOCK_TOKENS, expected
 
@@ -22,7 +23,7 @@ class CostsTest(ConnectorCase):
         cached = []
         for prompt in prompts:
             tokens, (count,) = engine.run([prompt])
-            self.assertEqual(tokens, [expected(prompt, ranks=len(engine.workers))])
+            assert_tokens(tokens, [expected(prompt, ranks=len(engine.workers))])
             cached.append(count)
         engine.settle()
         return cached
