@@ -14,7 +14,7 @@ import numpy
 
 import farpage
 from farpage.engines.connector_memory import CacheBlocks, Staging
-from farpage.engines.connector_plan import Blocks, Shard
+from farpage.engines.connector_plan import Blocks, Load, Shard
 from farpage.engines.figures import Figures
 from farpage.engines.guard import tell
 from farpage.engines.lookups import is_any_late
@@ -42,9 +42,12 @@ def _took_s(verdicts: Any) -> float:
 
 @dataclasses.dataclass
 class _Request:
+    begun_s: float
     until_s: float
     waiting: collections.deque[tuple[bytes, int]]  # names and numbers of blocks
     under_way: int = 0  # blocks
+    came: int = 0  # blocks
+    took_s: float = 0.0  # from its begin to the last answer
 
     @property
     def has_ended(self) -> bool:
@@ -54,6 +57,7 @@ class _Request:
 @dataclasses.dataclass
 class _Fetch:
     request: _Request
+    begun_s: float
     numbers: list[int]
     slots: list[int]
     ticket: farpage.Ticket
@@ -70,9 +74,11 @@ class BlockLoads:
         self._requests: dict[str, _Request] = {}
         self._fetches: list[_Fetch] = []
         self._failed: set[int] = set()
+        self._measured: dict[str, Load] = {}
 
     def begin(self, client: farpage.Client | None, blocks: Blocks) -> None:
-        self._requests[blocks.request] = _Request(time.monotonic() + self._timeout_s, collections.deque(zip(blocks.names, blocks.numbers)))
+        now = time.monotonic()
+        self._requests[blocks.request] = _Request(now, now + self._timeout_s, collections.deque(zip(blocks.names, blocks.numbers)))
         self._go_on(client)
 
     def poll(self, client: farpage.Client | None) -> set[str]:
@@ -88,13 +94,20 @@ class BlockLoads:
         self._go_on(client)
         ended = {name for name, request in self._requests.items() if request.has_ended}
         for name in ended:
-            del self._requests[name]
+            request = self._requests.pop(name)
+            if request.took_s:
+                self._measured[name] = Load(request.came, request.took_s)
         return ended
 
     def take_failed(self) -> set[int]:
         """Blocks that did not come, since the last call."""
         failed, self._failed = self._failed, set()
         return failed
+
+    def take_measured(self) -> dict[str, Load]:
+        """By request, the loads that have ended since the last call, and had an answer."""
+        measured, self._measured = self._measured, {}
+        return measured
 
     def _go_on(self, client: farpage.Client | None) -> None:
         now = time.monotonic()
@@ -119,7 +132,7 @@ class BlockLoads:
         for _ in blocks:
             request.waiting.popleft()
         request.under_way += len(blocks)
-        self._fetches.append(_Fetch(request, [number for _, number in blocks], slots, ticket))
+        self._fetches.append(_Fetch(request, time.monotonic(), [number for _, number in blocks], slots, ticket))
 
     def _fail(self, request: _Request, how: str) -> None:
         self._figures.add("pages", how, len(request.waiting))
@@ -148,7 +161,11 @@ class BlockLoads:
             good[:] = False
             self._figures.add("pages", "refused", len(came))
         self._failed.update(number for number, is_good in zip(fetch.numbers, good.tolist()) if not is_good)
-        _count(self._figures, good, verdicts["reason"][verdicts["verdict"] != READY], self._cache.block_bytes, _took_s(verdicts))
+        request, took_s = fetch.request, _took_s(verdicts)
+        request.came += int(good.sum())
+        # It may have waited for room.
+        request.took_s = max(request.took_s, fetch.begun_s - request.begun_s + took_s)
+        _count(self._figures, good, verdicts["reason"][verdicts["verdict"] != READY], self._cache.block_bytes, took_s)
 
 
 class LayerLoads:
@@ -164,12 +181,15 @@ class LayerLoads:
         self._reasons: Any = None  # of each block, of the first layer that did not come
         self._took_s = 0.0  # until this step's last answer
         self._failed: set[int] = set()
+        self._first = ""  # of this step's requests
+        self._measured: dict[str, Load] = {}
 
     def begin(self, client: farpage.Client | None, loads: Sequence[Blocks]) -> None:
         self._numbers = [number for blocks in loads for number in blocks.numbers]
         self._reasons, self._took_s = numpy.zeros(len(self._numbers), numpy.uint32), 0.0
         if not self._numbers:
             return
+        self._first = loads[0].request
         until_s = time.monotonic() + self._timeout_s
         try:
             if client is None:
@@ -203,6 +223,8 @@ class LayerLoads:
             good = self._reasons == farpage.Reason.NONE
             self._failed.update(numpy.asarray(self._numbers)[~good].tolist())
             _count(self._figures, good, self._reasons[~good], self._cache.block_bytes, self._took_s)
+            if self._took_s:
+                self._measured[self._first] = Load(int(good.sum()), self._took_s)
             self._numbers = []
 
     def _end(self, layer: int) -> None:
@@ -229,3 +251,8 @@ class LayerLoads:
     def take_failed(self) -> set[int]:
         failed, self._failed = self._failed, set()
         return failed
+
+    def take_measured(self) -> dict[str, Load]:
+        """The loads of a step are one, under the name of its first request."""
+        measured, self._measured = self._measured, {}
+        return measured

@@ -35,6 +35,20 @@ class Plan:
 
 
 @dataclasses.dataclass(frozen=True)
+class Load:
+    """A load that has ended: how many blocks came, and the time until its last answer."""
+
+    blocks: int
+    took_s: float
+
+
+def together(loads: Mapping[str, Load], others: Mapping[str, Load]) -> dict[str, Load]:
+    """Of several workers, by request: it has what all of them have, and waits for the slowest."""
+    both = {name: Load(min(loads[name].blocks, others[name].blocks), max(loads[name].took_s, others[name].took_s)) for name in loads.keys() & others.keys()}
+    return {**loads, **others, **both}
+
+
+@dataclasses.dataclass(frozen=True)
 class Shard:
     """The pages of one worker: its namespace, and how many pages a block has."""
 
@@ -56,6 +70,8 @@ class Settings:
     store_timeout_ms: float = 5000
     load_bytes: int = 256 * MIB  # under way at one time
     store_bytes: int = 256 * MIB
+    cost_model: bool = False
+    prefill_tokens_per_s: float = 0  # 0: measured
     salt: str = ""
     allow_untested: bool = False
     client: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # for farpage.open()

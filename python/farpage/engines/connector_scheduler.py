@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy
 
 import farpage
 from farpage.engines.connection import Connection
-from farpage.engines.connector_plan import Blocks, Plan, Settings, Shard
+from farpage.engines.connector_plan import Blocks, Load, Plan, Settings, Shard, together
 from farpage.engines.figures import Figures
 from farpage.engines.guard import tell
 from farpage.engines.lookups import is_any_late
 from farpage.engines.namespaces import Epoch
+from farpage.engines.worth import Worth
 
 MOST_KEYS = 1 << 16  # in one question
 NO_NAME = b""  # of no block: a page of that name is never there
@@ -31,6 +32,11 @@ class _Request:
     found: int = 0  # leading blocks that are there, once there is no ticket
     limit: int = NEVER  # the first block that could not be loaded
     preemptions: int = 0  # when the question was asked
+    is_weighed: bool = False  # whether to load what was found
+    slower: int = 0  # leading blocks that are there, and were cheaper to compute
+    # When vLLM began to compute its prompt, and the tokens that there were before.
+    prefill: tuple[float, int] | None = None
+    is_measured: bool = False  # its prefill, or is not to be
     first: int | None = None  # the first block to load, until vLLM has allocated them
     loading: Blocks | None = None
     loading_from: int = 0  # the first block of `loading`
@@ -56,6 +62,8 @@ class SchedulerSide:
         self._requests: dict[str, _Request] = {}
         self._matched: list[_Request] = []  # in this step
         self._next = Plan()
+        self._worth = Worth(figures, is_on=settings.cost_model, tokens_per_s=settings.prefill_tokens_per_s)
+        self._measured: dict[str, Load] = {}  # by request, of the workers that have told so far
         client = dict(settings.client)
         if "config" not in client:
             # It asks alone: the workers' clients load and store, and fetch ahead what they load.
@@ -82,7 +90,7 @@ class SchedulerSide:
         if known is None or known.request is not request:
             known = self._requests[request.request_id] = _Request(request)
         known.preemptions = request.num_preemptions
-        known.found, known.ticket = 0, None
+        known.found, known.ticket, known.is_weighed, known.slower, known.prefill = 0, None, False, 0, None
         client = self._connection.client if self._connection is not None else None
         # One token at least is computed.
         most = MOST_KEYS // max(1, self._parts)
@@ -109,7 +117,18 @@ class SchedulerSide:
             return None
         known.first = computed_tokens // self._block_tokens
         self._matched.append(known)
+        self._weigh(known, known.found - known.first)
         return max(0, known.found - known.first) * self._block_tokens
+
+    def _weigh(self, known: _Request, blocks: int) -> None:
+        """Nothing is found, once a question, where computing it is cheaper."""
+        if blocks <= 0 or known.is_weighed:
+            return
+        known.is_weighed = True
+        tokens = blocks * self._block_tokens
+        if not self._worth.is_worth(tokens, tokens):  # each token has as many bytes
+            self._figures.add("pages", "slower", blocks * len(self._shards))
+            known.slower, known.found = known.found, 0
 
     def _is_answered(self, known: _Request) -> bool:
         ticket = known.ticket
@@ -153,8 +172,9 @@ class SchedulerSide:
             tell(self, "load", error)
             return [NO_NAME] * (end - first)
 
-    def ended(self, loaded: Iterable[str], failed: set[int]) -> None:
-        """Of a step, requests whose loads have ended, and blocks that did not come."""
+    def ended(self, loaded: Collection[str], failed: set[int], measured: Mapping[str, Load]) -> None:
+        """Of a step, requests whose loads have ended, blocks that did not come, and what workers
+        have measured."""
         if failed:
             for known in self._requests.values():
                 lost = [place for place, number in enumerate(known.loading.numbers) if number in failed] if known.loading is not None else []
@@ -164,16 +184,24 @@ class SchedulerSide:
         for name in loaded:
             if name in self._requests:
                 self._requests[name].loading = None
+        self._measured = together(self._measured, measured)
+        # Layers end in all workers within a step.
+        for name in loaded if self._loads_ahead else list(self._measured):
+            load = self._measured.pop(name, None)
+            if load is not None:
+                tokens = load.blocks * self._block_tokens
+                self._worth.loaded(tokens, tokens, load.took_s)
 
     # ---- Stores
 
-    def plan(self, scheduled: Iterable[str], numbers_of: Callable[[str], list[int]]) -> Plan:
+    def plan(self, scheduled: Collection[str], numbers_of: Callable[[str], list[int]]) -> Plan:
         """What the workers do in this step, in which these requests compute."""
         plan, self._next = self._next, Plan()
         matched, self._matched = self._matched, []
         try:
             self._plan_stores(plan, scheduled, numbers_of)
             self._plan_announcements(plan, matched)
+            self._time_prefills(scheduled, may_begin=self._loads_ahead or not plan.loads)
         except Exception as error:  # its loads go to the workers all the same: vLLM waits for them
             tell(self, "plan", error)
         return plan
@@ -185,6 +213,24 @@ class SchedulerSide:
             if blocks is not None:
                 plan.stores.append(blocks)
 
+    def _time_prefills(self, scheduled: Iterable[str], *, may_begin: bool) -> None:
+        """What begins in a step that waits for layers is not timed."""
+        for name in scheduled:
+            known = self._requests.get(name)
+            if known is not None and known.prefill is None:
+                known.prefill = time.monotonic(), self._taken(known.request)
+                known.is_measured |= not may_begin
+            elif known is not None:
+                self._end_prefill(known)
+
+    def _end_prefill(self, known: _Request) -> None:
+        taken = self._taken(known.request)
+        if known.prefill is None or known.is_measured or taken < known.request.num_prompt_tokens:
+            return
+        begun_s, before = known.prefill
+        known.is_measured = True
+        self._worth.prefilled(taken - before, time.monotonic() - begun_s)
+
     def _plan_announcements(self, plan: Plan, matched: Iterable[_Request]) -> None:
         for known in matched:
             if known.first is not None and not known.is_announced:  # vLLM has no blocks for it yet
@@ -194,6 +240,8 @@ class SchedulerSide:
     def finished(self, request: Any, numbers: list[int]) -> bool:
         """Whether vLLM must keep the request's blocks until the workers have read them."""
         known = self._requests.pop(request.request_id, None)
+        if known is not None:
+            self._end_prefill(known)
         if known is None or not self._stores_blocks or (self._loads_ahead and known.loading is not None):
             return False
         blocks = self._computed(known, lambda _: numbers)
@@ -203,14 +251,18 @@ class SchedulerSide:
         self._next.ending.add(request.request_id)
         return True
 
+    def _taken(self, request: Any) -> int:
+        """The tokens whose KV vLLM has, and has heard of."""
+        return max(0, int(request.num_computed_tokens - request.num_in_flight_tokens))
+
     def _computed(self, known: _Request, numbers_of: Callable[[str], list[int]]) -> Blocks | None:
         """The whole blocks that vLLM has taken, and that are not stored."""
         request = known.request
         if not known.may_store:
             return None
-        taken = max(0, request.num_computed_tokens - request.num_in_flight_tokens) // self._block_tokens
+        taken = self._taken(request) // self._block_tokens
         known.stored = min(known.stored, taken)
-        begin, end = known.stored, min(taken, len(request.block_hashes))
+        begin, end = max(known.stored, known.slower), min(taken, len(request.block_hashes))
         if end <= begin:
             return None
         known.stored = end

@@ -9,7 +9,7 @@ import farpage
 from farpage.engines.connection import Connection
 from farpage.engines.connector_loads import BlockLoads, LayerLoads
 from farpage.engines.connector_memory import CacheBlocks, Staging
-from farpage.engines.connector_plan import Blocks, Plan, Settings, Shard
+from farpage.engines.connector_plan import Blocks, Load, Plan, Settings, Shard
 from farpage.engines.connector_stores import Stores
 from farpage.engines.figures import Figures
 from farpage.engines.guard import tell
@@ -122,6 +122,10 @@ class WorkerSide:
             if loads is not None:
                 failed |= loads.take_failed()
         return failed
+
+    def take_measured(self) -> dict[str, Load]:
+        """By request, loads that have ended, after `take_failed()`."""
+        return {name: load for loads in (self._blocks, self._layers) if loads is not None for name, load in loads.take_measured().items()}
 
     def _guard(self, what: str, call: Callable[[], object]) -> bool:
         """Whether it did well: vLLM's thread meets no exception."""

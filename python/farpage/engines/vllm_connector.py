@@ -13,6 +13,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import (
     KVConnectorHandshakeMetadata,
     KVConnectorMetadata,
     KVConnectorRole,
+    KVConnectorWorkerMetadata,
 )
 from vllm.distributed.kv_transfer.kv_connector.v1.metrics import KVConnectorPromMetrics, KVConnectorStats
 from vllm.distributed.kv_transfer.kv_connector.v1.offloading.metrics import OffloadingConnectorStats
@@ -22,7 +23,7 @@ from vllm.v1.kv_cache_interface import FullAttentionSpec, UniformTypeKVCacheSpec
 import farpage
 from farpage.engines.connector_gpu import cache_blocks
 from farpage.engines.connector_memory import CacheBlocks
-from farpage.engines.connector_plan import Plan, Settings, Shard
+from farpage.engines.connector_plan import Load, Plan, Settings, Shard, together
 from farpage.engines.connector_scheduler import SchedulerSide
 from farpage.engines.connector_worker import WorkerSide
 from farpage.engines.figures import BUCKETS_S, METRICS, Metric
@@ -33,12 +34,22 @@ from farpage.engines.vllm import Gathered
 from farpage.engines.vllm_facts import engine_facts
 
 PREFIX = "vllm:farpage_"
-SHOWN = ("pages", "bytes", "seconds", "stalls")
 
 
 @dataclasses.dataclass
 class FarpageMetadata(KVConnectorMetadata):
     plan: Plan
+
+
+@dataclasses.dataclass
+class FarpageLoads(KVConnectorWorkerMetadata):
+    """Loads that have ended, of one worker or of several, by request."""
+
+    loads: dict[str, Load]
+
+    def aggregate(self, other: KVConnectorWorkerMetadata) -> FarpageLoads:
+        assert isinstance(other, FarpageLoads)
+        return FarpageLoads(together(self.loads, other.loads))
 
 
 @dataclasses.dataclass
@@ -90,13 +101,14 @@ class ConnectorMetrics(KVConnectorPromMetrics):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self._series = {PREFIX + name: self._made(name, METRICS[name]) for name in SHOWN}
+        self._series = {PREFIX + name: self._made(name, metric) for name, metric in METRICS.items()}
 
     def _made(self, name: str, metric: Metric) -> Any:
-        labels = [*self._labelnames, metric.label]
+        labels = [*self._labelnames, *([metric.label] if metric.label else [])]
         if metric.kind == "histogram":
             return self._histogram_cls(name=PREFIX + name, documentation=metric.documentation, labelnames=labels, buckets=BUCKETS_S)
-        return self._counter_cls(name=PREFIX + name, documentation=metric.documentation, labelnames=labels)
+        kind = self._counter_cls if metric.kind == "counter" else self._gauge_cls
+        return kind(name=PREFIX + name, documentation=metric.documentation, labelnames=labels)
 
     def observe(self, transfer_stats_data: dict[str, Any], engine_idx: int = 0) -> None:
         for name, values in transfer_stats_data["data"].items():
@@ -105,6 +117,8 @@ class ConnectorMetrics(KVConnectorPromMetrics):
                 if isinstance(value, list):
                     for each in value:
                         series.observe(each)
+                elif METRICS[name.removeprefix(PREFIX)].kind == "gauge":
+                    series.set(value)
                 else:
                     series.inc(value)
 
@@ -176,6 +190,11 @@ class FarpageConnector(KVConnectorBase_V1):
         return set() if self._worker is None else self._worker.take_failed()
 
     @answering(lambda *_: None)
+    def build_connector_worker_meta(self) -> KVConnectorWorkerMetadata | None:
+        measured = {} if self._worker is None else self._worker.take_measured()
+        return FarpageLoads(measured) if measured else None
+
+    @answering(lambda *_: None)
     def get_kv_connector_stats(self) -> KVConnectorStats | None:
         return self._gathered.take()
 
@@ -219,7 +238,9 @@ class FarpageConnector(KVConnectorBase_V1):
     @answering(lambda *_: None)
     def update_connector_output(self, connector_output: Any) -> None:
         assert self._scheduler is not None
-        self._scheduler.ended(connector_output.finished_recving or (), connector_output.invalid_block_ids or set())
+        told = connector_output.kv_connector_worker_meta
+        self._scheduler.ended(connector_output.finished_recving or (), connector_output.invalid_block_ids or set(),
+                              told.loads if isinstance(told, FarpageLoads) else {})
 
     @answering(lambda *_: (False, None))
     def request_finished(self, request: Any, block_ids: list[int]) -> tuple[bool, dict[str, Any] | None]:

@@ -6,6 +6,7 @@ import unittest
 
 from lmcache_server import ServerCase
 from program import wait_until
+from truth import assert_bytes
 
 REQUESTS, CHUNK_TOKENS = 3, 256
 
@@ -29,7 +30,7 @@ class LmcacheServerTest(ServerCase):
     def assert_found(self, server, wanted):
         checksums, found = self.bench(server)
         self.assertEqual(found, [2] * REQUESTS)
-        self.assertEqual(checksums, wanted, "wrong bytes")
+        assert_bytes(checksums == wanted, f"some: their checksums are {checksums}, and {wanted} are right")
 
     def test_what_left_l1_comes_back_and_servers_share_it(self):
         one, two = self.server_with("one"), self.server_with("two")

@@ -27,6 +27,7 @@ from lmcache.v1.distributed.l2_adapters.config import get_l2_adapter_config_clas
 from lmcache.v1.memory_management import MemoryFormat, MemoryObjMetadata  # noqa: E402
 from lmcache.v1.memory_management import TensorMemoryObj as Object  # noqa: E402
 from program import Case, stop_node, wait_until  # noqa: E402
+from truth import assert_bytes  # noqa: E402
 
 import farpage  # noqa: E402
 from farpage.engines import doubtful  # noqa: E402
@@ -148,8 +149,7 @@ class L2:
         bitmap = self.until(self.adapter.get_load_event_fd(), lambda: self.adapter.query_load_result(task))
         loaded = [bitmap.test(place) for place in range(len(keys))]
         for place, is_loaded in enumerate(loaded):
-            if is_loaded and not (self.memory[HALF + place] == self.original[pages[place]]).all():
-                raise AssertionError(f"wrong bytes of page {place}")
+            assert_bytes(not is_loaded or (self.memory[HALF + place] == self.original[pages[place]]).all(), f"page {place}")
         return loaded
 
 
@@ -410,7 +410,7 @@ class LmcacheTest(Case):
                 l2.memory[:] = 7
                 node.send_signal(signal.SIGCONT)
                 self.assertLess(took_s, WATCHDOG_S)
-                self.assertTrue((l2.memory == 7).all(), "wrong bytes: a load wrote after it had ended")
+                assert_bytes((l2.memory == 7).all(), "memory that a load wrote after it had ended")
                 number = l2.connector.submit_batch_get(["a"], [memoryview(bytearray(8))])
                 self.assertIn((number, False, "it is closed", [False]), l2.connector.drain_completions())
         self.assertTrue(wait_until(lambda: set(os.listdir("/proc/self/task")) <= before), os.listdir("/proc/self/task"))

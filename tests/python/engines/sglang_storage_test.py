@@ -9,6 +9,7 @@ import numpy
 import torch
 from sglang_engine import PAGE_TOKENS, HiCacheStorageConfig, PoolHitPolicy, PoolName, PoolTransfer, PoolTransferResult, device_pool, host_pool, mamba_pool
 from sglang.srt.mem_cache.hybrid_cache.hybrid_cache_controller import HybridCacheController
+from truth import assert_bytes
 
 import farpage
 from farpage.engines import sglang, sglang_facts
@@ -288,18 +289,20 @@ class SglangStorageTest(unittest.TestCase):
         with mock.patch.object(pool, "set_from_flat_data_page") as keep:
             self.assertEqual(storage.batch_set_v1(NAMES, places), [True] * len(NAMES))
             keep.assert_not_called()
-        self.assertTrue(all(torch.equal(given, page) and given.is_contiguous() for given, page in zip(self.client.memory, pages, strict=True)))
+        self.assertTrue(all(given.is_contiguous() for given in self.client.memory))
+        assert_bytes(all(map(torch.equal, self.client.memory, pages)) and len(self.client.memory) == len(pages), "what is stored")
         pool.kv_buffer.fill_(5)
         self.without(storage, 2)
         self.assertEqual(storage.batch_get_v1(NAMES, places), [page != 2 for page in range(len(NAMES))])
         kept = [pool.get_data_page(place).unique().tolist() for place in places[::PAGE_TOKENS].tolist()]
-        self.assertEqual(kept, [[5.0] if page == 2 else [Client.LOADED] for page in range(len(NAMES))])
+        assert_bytes(kept == [[5.0] if page == 2 else [Client.LOADED] for page in range(len(NAMES))], f"pages: {kept}")
 
     def test_tensors_that_sglang_has_copied(self):
         storage = self.storage(interface_v1=0)
         tensors = [torch.arange(6).reshape(2, 3).t() for _ in NAMES]
         self.assertTrue(storage.batch_set(NAMES, tensors))
-        self.assertTrue(all(each.is_contiguous() and torch.equal(each, tensors[0]) for each in self.client.memory))
+        self.assertTrue(all(each.is_contiguous() for each in self.client.memory))
+        assert_bytes(all(torch.equal(each, tensors[0]) for each in self.client.memory), "what is stored")
         self.without(storage, 1)
         self.assertFalse(storage.batch_set(NAMES, tensors))
         targets = [torch.zeros(4) for _ in NAMES]

@@ -14,6 +14,7 @@ import numpy
 import torch
 from program import wait_until
 from sglang_engine import PAGE_TOKENS, PAGES, PATIENCE_S, LogicalHostPool, PoolHitPolicy, PoolName, PoolTransfer, StorageCase, mamba_pool, tokens
+from truth import assert_bytes
 
 import farpage
 from farpage.engines import sglang_facts
@@ -28,7 +29,7 @@ class SglangTest(StorageCase):
     def assert_pages(self, pages, wanted):
         self.assertEqual(len(pages), len(wanted))
         for number, (page, other) in enumerate(zip(pages, wanted)):
-            self.assertTrue(torch.equal(page, other), f"wrong bytes of page {number}")
+            assert_bytes(torch.equal(page, other), f"page {number}")
 
     def assert_loads(self, engine, count, wanted):
         _, loaded, _, pages, _ = engine.load(tokens(1000, PAGES))
@@ -141,7 +142,7 @@ class SglangTest(StorageCase):
                 engine.storage._client.remove(keys[2 * part_count - 1:][:1]).wait()  # of the second
                 self.assertEqual(engine.storage.batch_get_v2([transfer]), {PoolName.MAMBA: [True, False, True]})
                 for number in (0, 2):
-                    self.assertTrue(torch.equal(pool.get_data_page(int(places[number])), wanted[number]), f"wrong bytes of {number}")
+                    assert_bytes(torch.equal(pool.get_data_page(int(places[number])), wanted[number]), number)
                 engine.close()
 
     def test_a_pool_without_memory_has_what_its_side_pools_have(self):
@@ -200,7 +201,7 @@ class SglangTest(StorageCase):
                 engine.host.kv_buffer.zero_()
                 self.node.send_signal(signal.SIGCONT)
                 self.assertTrue(wait_until(lambda engine=engine: engine.storage.batch_exists(engine.hashes(tokens(1000, PAGES))) == PAGES))
-                self.assertFalse(engine.host.kv_buffer.any(), "wrong bytes: a load wrote after it had ended")
+                assert_bytes(not engine.host.kv_buffer.any(), "memory that a load wrote after it had ended")
                 self.assertTrue(wait_until(lambda engine=engine: engine.load(tokens(1000, PAGES))[1] == PAGES))
                 engine.close()
 

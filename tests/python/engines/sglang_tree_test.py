@@ -28,6 +28,7 @@ from sglang.srt.mem_cache.pool_host import common, mha
 from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 from sglang.srt.server_args import prepare_server_args
+from truth import assert_bytes
 
 DEVICE_TOKENS = 20 * PAGE_TOKENS
 PAGES = 8  # of a prompt
@@ -151,8 +152,7 @@ class SglangTreeTest(Case):
         for page in range(PAGES):
             tokens = slice(page * PAGE_TOKENS, (page + 1) * PAGE_TOKENS)
             expected = torch.stack([torch.stack([wanted[kind * LAYERS + layer][tokens] for layer in range(LAYERS)]) for kind in (0, 1)])
-            self.assertTrue(torch.equal(host.get_data_page(int(indices[page * PAGE_TOKENS]), flat=True).view(expected.shape), expected),
-                            f"wrong bytes of page {page}")
+            assert_bytes(torch.equal(host.get_data_page(int(indices[page * PAGE_TOKENS]), flat=True).view(expected.shape), expected), f"page {page}")
         self.node.kill()
         self.node.wait()
         for number in range(9, 12):

@@ -14,6 +14,7 @@ import torch  # noqa: E402
 import transformers  # noqa: E402
 from lmcache_server import ServerCase  # noqa: E402
 from program import wait_until  # noqa: E402
+from truth import assert_answer  # noqa: E402
 from vllm import LLM, SamplingParams  # noqa: E402
 from vllm.config import KVTransferConfig  # noqa: E402
 
@@ -150,8 +151,7 @@ class VllmLmcacheTest(ServerCase):
     def assert_true(self, number, answer):
         """As vLLM alone computes it."""
         truth = self.truths[number][0 if answer.cached == 0 else 1]
-        self.assertEqual(answer.tokens, truth.tokens)
-        self.assertLess(self.distance(answer, truth), 1e-4)
+        assert_answer((answer.tokens, answer.logprobs), (truth.tokens, truth.logprobs), 1e-4)
 
     @staticmethod
     def distance(one, other):

@@ -30,6 +30,7 @@ from vllm_engine import (  # noqa: E402
 os.environ.update(ENVIRONMENT)
 import numpy  # noqa: E402
 from program import Case, wait_until  # noqa: E402
+from truth import assert_answer  # noqa: E402
 from vllm.v1.kv_offload.base import LookupResult  # noqa: E402
 
 import farpage  # noqa: E402
@@ -136,8 +137,7 @@ class GenerateCase(Case):
         self.engine.settle()
 
     def assert_near(self, answer, wanted):
-        self.assertEqual(answer.tokens, wanted.tokens)
-        numpy.testing.assert_allclose(answer.logprobs, wanted.logprobs, rtol=0, atol=NEAR)
+        assert_answer((answer.tokens, answer.logprobs), (wanted.tokens, wanted.logprobs), NEAR)
 
     def count(self, result):
         return self.tier._transfers.counts[result]
@@ -182,7 +182,7 @@ class GenerateTest(GenerateCase):
         ready = self.count("ready")
         loaded = self.generate(number)[0]
         self.assertEqual((loaded.cached, self.count("ready") - ready), (CACHED_TOKENS, PROMPT_CHUNKS))
-        self.assertEqual((loaded.tokens, loaded.logprobs), (local.tokens, local.logprobs))
+        assert_answer((loaded.tokens, loaded.logprobs), (local.tokens, local.logprobs), 0)
 
     def test_other_bytes_under_its_keys_change_the_answer(self):
         """So that equal answers, in the other tests, come from the bytes that were stored."""

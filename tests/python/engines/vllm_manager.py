@@ -17,6 +17,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(SOURCE / "python"))
 import numpy  # noqa: E402
 from program import Case, wait_until  # noqa: E402
+from truth import assert_bytes  # noqa: E402
 from vllm.distributed.kv_transfer.kv_connector.v1.offloading.scheduler import (  # noqa: E402
     OffloadingConnectorScheduler,
 )
@@ -160,7 +161,7 @@ class Engine:
             if hits:
                 spec = self.manager.prepare_load([key(number) for number in hits], context)
                 for number, chunk in zip(hits, spec.chunk_ids):
-                    assert (self.view[chunk][:CHUNK_BYTES] == content(number)).all(), f"wrong bytes of {number}"
+                    assert_bytes((self.view[chunk][:CHUNK_BYTES] == content(number)).all(), number)
                 self.manager.complete_load([key(number) for number in hits], context)
         self.finish(context)
         return [each is HIT for each in found]

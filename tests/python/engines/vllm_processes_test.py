@@ -9,8 +9,8 @@ import subprocess
 import sys
 import unittest
 
-import numpy
 from program import Case, wait_until
+from truth import assert_answer
 from vllm_engine import ENVIRONMENT, PROMPT_CHUNKS, SOURCE, chunk_bytes, model_folder, why_not_at_length
 
 CACHED_TOKENS = PROMPT_CHUNKS * 32
@@ -85,8 +85,7 @@ class ProcessesTest(Case):
         return engine.generate(number)[0]
 
     def assert_near(self, answer, wanted):
-        self.assertEqual(answer["tokens"], wanted["tokens"])
-        numpy.testing.assert_allclose(answer["logprobs"], wanted["logprobs"], rtol=0, atol=NEAR)
+        assert_answer((answer["tokens"], answer["logprobs"]), (wanted["tokens"], wanted["logprobs"]), NEAR)
 
     def test_an_engine_finds_what_another_stored_before_it_was_killed(self):
         """The second engine has no node until the first is dead: so its first answers are vLLM's

@@ -22,11 +22,12 @@ from vllm.v1.kv_cache_interface import (  # noqa: E402
 
 import farpage  # noqa: E402
 from farpage.engines import vllm_connector  # noqa: E402
-from farpage.engines.connector_plan import Plan  # noqa: E402
+from farpage.engines.connector_plan import Load, Plan  # noqa: E402
 from farpage.engines.figures import Figures  # noqa: E402
 from farpage.engines.vllm_connector import (  # noqa: E402
     FarpageConnector,
     FarpageHandshake,
+    FarpageLoads,
     FarpageMetadata,
 )
 
@@ -114,8 +115,9 @@ class SchedulerTest(CallsCase):
 
     def test_what_ended_and_what_failed_of_a_step(self):
         connector = self.scheduler()
-        for recving, invalid, wanted in (({"r"}, {7}, ({"r"}, {7})), (None, None, ((), set()))):
-            connector.update_connector_output(types.SimpleNamespace(finished_recving=recving, invalid_block_ids=invalid))
+        loads = {"r": Load(2, 0.5)}
+        for recving, invalid, told, wanted in (({"r"}, {7}, FarpageLoads(loads), ({"r"}, {7}, loads)), (None, None, None, ((), set(), {}))):
+            connector.update_connector_output(types.SimpleNamespace(finished_recving=recving, invalid_block_ids=invalid, kv_connector_worker_meta=told))
             connector._scheduler.ended.assert_called_with(*wanted)
 
     def test_whether_blocks_of_a_finished_request_are_kept(self):
@@ -165,7 +167,7 @@ class WorkerTest(CallsCase):
         connector.wait_for_layer_load("layer 0")
         connector.wait_for_save()
         self.assertEqual((connector.get_handshake_metadata(), connector.get_finished(set()), connector.get_block_ids_with_load_errors(),
-                          connector.get_kv_connector_stats()), (None, (None, None), set(), None))
+                          connector.get_kv_connector_stats(), connector.build_connector_worker_meta()), (None, (None, None), set(), None, None))
         connector.shutdown()
 
     def test_a_step(self):
@@ -183,6 +185,16 @@ class WorkerTest(CallsCase):
         side.close.assert_called_once_with()
         connector.shutdown()  # which does no harm
         side.close.assert_called_once_with()
+
+    def test_loads_of_workers_are_as_slow_as_the_slowest(self):
+        connector = self.worker()
+        connector._worker.take_measured.return_value = {}
+        self.assertIsNone(connector.build_connector_worker_meta())
+        told = []
+        for loads in ({"a": Load(3, 0.5)}, {"b": Load(1, 0.1), "a": Load(2, 0.25)}, {"a": Load(4, 0.75)}):
+            connector._worker.take_measured.return_value = loads
+            told.append(connector.build_connector_worker_meta())
+        self.assertEqual(told[0].aggregate(told[1]).aggregate(told[2]), FarpageLoads({"a": Load(2, 0.75), "b": Load(1, 0.1)}))
 
     def test_vllm_hears_of_each_block_once(self):
         """From both sides: vLLM adds up what it hears."""

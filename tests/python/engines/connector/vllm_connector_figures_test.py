@@ -37,8 +37,9 @@ class FiguresTest(ConnectorCase):
             with self.subTest(pages=pages):
                 shown = Shown()
                 self.store(pages=pages)
-                engine = self.engine(pages=pages)
-                engine.run(PROMPTS)
+                engine = self.engine(pages=pages, cost_model=True, prefill_tokens_per_s=0.001)
+                for prompt in PROMPTS:
+                    engine.run([prompt])
                 self.wait_stored(engine, 0)
                 engine.run([[7] * 40])
                 self.wait_stored(engine, 2)
@@ -46,7 +47,8 @@ class FiguresTest(ConnectorCase):
                 ready = BLOCKS * len(PROMPTS)
                 for name, label, value in (("pages_total", {"result": "ready"}, ready), ("pages_total", {"result": "stored"}, 2), ("pages_total", {"result": "miss"}, None),
                                            ("bytes_total", {"direction": "load"}, ready * LAYERS * LAYER_BYTES),
-                                           ("bytes_total", {"direction": "store"}, 2 * LAYERS * LAYER_BYTES), ("stalls_total", {"operation": "load"}, None)):
+                                           ("bytes_total", {"direction": "store"}, 2 * LAYERS * LAYER_BYTES), ("stalls_total", {"operation": "load"}, None),
+                                           ("decisions_total", {"decision": "load"}, len(PROMPTS)), ("saved_seconds", {}, engine.connector._gathered.figures.of("saved_seconds")[""])):
                     self.assertEqual(shown.of(name, **label), value, (name, label))
                 for operation in ("lookup", "load", "store"):
                     self.assertGreater(shown.of("seconds_count", operation=operation), 0)

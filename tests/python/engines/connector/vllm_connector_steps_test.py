@@ -19,6 +19,7 @@ sys.path.insert(0, str(SOURCE / "python"))
 import numpy  # noqa: E402
 from program import Case, wait_until  # noqa: E402
 from tiny_llama import save_config  # noqa: E402
+from truth import assert_tokens  # noqa: E402
 from vllm.v1.core.sched.scheduler import RequestStatus  # noqa: E402
 from vllm.v1.kv_cache_interface import (  # noqa: E402
     KVCacheConfig,
@@ -68,7 +69,7 @@ class ConnectorCase(Case):
             self.engines.pop().close()
         engine = self.engine(**options)
         ranks = options.get("ranks", 1)
-        self.assertEqual(engine.run(prompts), ([expected(prompt, ranks=ranks) for prompt in prompts], [0] * len(prompts)))
+        self.assert_generates(engine, [0] * len(prompts), prompts, ranks)
         self.wait_stored(engine, BLOCKS * len(prompts))
         engine.close()
 
@@ -82,7 +83,9 @@ class ConnectorCase(Case):
 
     def assert_generates(self, engine, cached, prompts=PROMPTS, ranks=1):
         """Right tokens, and how many came from the connector."""
-        self.assertEqual(engine.run(prompts), ([expected(prompt, ranks=ranks) for prompt in prompts], cached))
+        tokens, from_connector = engine.run(prompts)
+        assert_tokens(tokens, [expected(prompt, ranks=ranks) for prompt in prompts])
+        self.assertEqual(from_connector, cached)
 
     def keys(self, engine, prompt, part=0):
         """Of the pages of a prompt's blocks, in the worker's order."""
@@ -127,12 +130,12 @@ class PrefixTest(ConnectorCase):
         prompt, tokens = PROMPTS[0], 3 * BLOCK_TOKENS
         engine = self.engine()
         answer = engine.run([prompt], tokens)[0][0]
-        self.assertEqual(answer, expected(prompt, tokens))
+        assert_tokens(answer, expected(prompt, tokens))
         whole = (len(prompt) + tokens - 1) // BLOCK_TOKENS
         self.wait_stored(engine, whole)
         engine.close()
         longer = prompt + answer + [1]
-        self.assertEqual(self.engine().run([longer]), ([expected(longer)], [whole * BLOCK_TOKENS]))
+        self.assert_generates(self.engine(), [whole * BLOCK_TOKENS], [longer])
 
     def test_other_bytes_change_the_tokens(self):
         """What vLLM computes with is what was loaded."""
@@ -165,7 +168,7 @@ class PrefixTest(ConnectorCase):
                       {"engine": {"kv_cache_dtype": "fp8"}}, {"engine": {"prefix_caching_hash_algo": "sha256_cbor"}}):
             with self.subTest(**facts):
                 engine = self.engine(**facts)
-                self.assertEqual(engine.run(PROMPTS)[1], [0] * len(PROMPTS))
+                self.assertEqual(engine.run(PROMPTS)[1], [0] * len(PROMPTS), "wrong bytes, of other facts")
                 engine.close()
 
     def test_each_fact_is_in_the_namespace(self):
@@ -206,7 +209,7 @@ class PrefixTest(ConnectorCase):
 
     def test_the_tenants_salt_of_vllm_holds(self):
         self.store(PROMPTS[:1])
-        self.assertEqual(self.engine().run(PROMPTS[:1], salt="tenant")[1], [0])
+        self.assertEqual(self.engine().run(PROMPTS[:1], salt="tenant")[1], [0], "wrong bytes, of another tenant")
 
     def test_roles(self):
         producer = self.engine(transfer={"kv_role": "kv_producer"})
@@ -223,7 +226,7 @@ class PrefixTest(ConnectorCase):
         for pages in FORMS:
             with self.subTest(pages=pages):
                 self.store(PROMPTS[:1], pages=pages)
-                self.assertEqual(self.engine(pages=pages).run([prompt]), ([expected(prompt)], [(BLOCKS - 1) * BLOCK_TOKENS]))
+                self.assert_generates(self.engine(pages=pages), [(BLOCKS - 1) * BLOCK_TOKENS], [prompt])
 
 
 class FaultsTest(ConnectorCase):
@@ -240,7 +243,7 @@ class FaultsTest(ConnectorCase):
 
                 self.before_load(engine, die)
                 tokens, _ = engine.run(PROMPTS)
-                self.assertEqual(tokens, [expected(prompt) for prompt in PROMPTS])
+                assert_tokens(tokens, [expected(prompt) for prompt in PROMPTS])
                 self.assertGreaterEqual(len(engine.invalid), BLOCKS)
                 self.node = self.start_node("--page-bytes", "4KiB", pool="8MiB", name=f"after_{pages}")
 
@@ -258,7 +261,7 @@ class FaultsTest(ConnectorCase):
                 begun = time.monotonic()
                 tokens, _ = engine.run(PROMPTS)
                 self.assertLess(time.monotonic() - begun, PATIENT_MS / 1000)
-                self.assertEqual(tokens, [expected(prompt) for prompt in PROMPTS])
+                assert_tokens(tokens, [expected(prompt) for prompt in PROMPTS])
                 self.assertEqual(engine.counts()["ready"], 0)
                 self.node.send_signal(signal.SIGCONT)
 
@@ -273,7 +276,7 @@ class FaultsTest(ConnectorCase):
                     client = engine.workers[0].connector._worker.connection.client
                     self.before_load(engine, lambda client=client, key=keys[place].tobytes(): client.remove(key).wait())
                     tokens, _ = engine.run(PROMPTS[:1])
-                    self.assertEqual(tokens, [expected(PROMPTS[0])])
+                    assert_tokens(tokens, [expected(PROMPTS[0])])
                     self.assertEqual(len(engine.invalid), 1)
                     # Nothing was asked for twice.
                     self.assertEqual((engine.counts()["miss"], engine.counts()["ready"]), (1, BLOCKS - 1))
@@ -293,7 +296,7 @@ class FaultsTest(ConnectorCase):
                 engine = self.engine(pages=pages)
                 self.before_load(engine, lambda content=content: self.flip(content))
                 tokens, _ = engine.run(PROMPTS[:1])
-                self.assertEqual(tokens, [expected(PROMPTS[0])])
+                assert_tokens(tokens, [expected(PROMPTS[0])])
                 # Its second read finds no page, once the node has heard of the damage.
                 self.assertEqual(engine.counts()["corrupt"] + engine.counts()["miss"], 1, engine.counts())
                 self.assertEqual(engine.counts()["ready"], BLOCKS - 1)
@@ -346,7 +349,7 @@ class FaultsTest(ConnectorCase):
         engine = self.engine(load_bytes=LAYERS * LAYER_BYTES, timeout_ms=0.001)
         # The lookup alone has time.
         engine.connector._scheduler._settings = types.SimpleNamespace(timeout_s=PATIENT_MS / 1000)
-        self.assertEqual(engine.run(PROMPTS)[0], [expected(prompt) for prompt in PROMPTS])
+        assert_tokens(engine.run(PROMPTS)[0], [expected(prompt) for prompt in PROMPTS])
         self.assertGreater(engine.counts()["overdue"], 0)
 
     def test_requests_that_share_prefixes_and_are_preempted(self):
@@ -360,7 +363,7 @@ class FaultsTest(ConnectorCase):
                 engine = self.engine(pages=pages, blocks=20)
                 requests = [engine.add(prompt, 40) for prompt in prompts]
                 engine.finish(requests)
-                self.assertEqual([list(request.output_token_ids) for request in requests], truth)
+                assert_tokens([list(request.output_token_ids) for request in requests], truth)
                 self.assertGreater(sum(request.num_preemptions for request in requests), 0)
                 engine.settle()
                 engine.close()
@@ -416,7 +419,7 @@ class StartTest(ConnectorCase):
     def test_what_it_cannot_serve_is_refused_with_a_sentence(self):
         for options, sentence in (({"transfer": {"kv_load_failure_policy": "fail"}}, '"kv_load_failure_policy": "recompute"'),
                                   ({"pages": "head"}, 'pages is .head.: give "block"'),
-                                  ({"cost_model": True}, "FarpageConnector has no setting cost_model"), ({"load_bytes": 1}, "load_bytes is 1, and a page has"),
+                                  ({"chunk_tokens": 16}, "FarpageConnector has no setting chunk_tokens"), ({"load_bytes": 1}, "load_bytes is 1, and a page has"),
                                   ({"timeout_ms": -1}, "timeout_ms is -1: give a number above 0")):
             with self.subTest(**options), self.assertRaisesRegex(farpage.InvalidError, sentence):
                 self.engine(connects=False, **options)
@@ -462,7 +465,7 @@ class EndTest(ConnectorCase):
         client = engine.workers[0].connector._worker.connection.client
         self.assertTrue(wait_until(lambda: client.statistics().fetched_ahead == BLOCKS), client.statistics())
         engine.finish([first, second])
-        self.assertEqual(list(second.output_token_ids), expected(PROMPTS[0]))
+        assert_tokens(list(second.output_token_ids), expected(PROMPTS[0]))
         self.assertEqual(client.statistics().near_ready, BLOCKS)
 
     def test_shutdown_leaves_nothing(self):

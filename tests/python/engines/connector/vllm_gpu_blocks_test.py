@@ -10,6 +10,7 @@ from unittest import mock
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[4] / "python"))
 import numpy  # noqa: E402
 import torch  # noqa: E402
+from truth import assert_bytes  # noqa: E402
 
 from farpage.engines.connector_gpu import GpuBlocks  # noqa: E402
 from farpage.engines.connector_memory import HostBlocks  # noqa: E402
@@ -48,7 +49,7 @@ class GpuBlocksTest(unittest.TestCase):
                 ours, wanted = (numpy.zeros((ROWS, host.block_bytes), numpy.uint8) for _ in range(2))
                 host.read([6, 0, 3], wanted, [4, 1, 0])
                 gpu.read([6, 0, 3], ours, [4, 1, 0])
-                numpy.testing.assert_array_equal(ours, wanted)
+                assert_bytes((ours == wanted).all(), name)
                 self.assertTrue(wanted[[4, 1, 0]].any(axis=1).all() and not wanted[[2, 3]].any())
 
     def test_blocks_are_written_as_they_were_read_and_no_other_is(self):
@@ -63,7 +64,7 @@ class GpuBlocksTest(unittest.TestCase):
                 for layer, tensor in tensors.items():
                     wanted = before[layer]
                     wanted[1] = wanted[5].clone()
-                    self.assertTrue(torch.equal(tensor.view(torch.uint8), wanted.view(torch.uint8)), layer)
+                    assert_bytes(torch.equal(tensor.view(torch.uint8), wanted.view(torch.uint8)), layer)
 
 
 if __name__ == "__main__":

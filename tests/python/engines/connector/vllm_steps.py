@@ -90,7 +90,8 @@ class Worker:
         results = connector.get_transfer_results(step.finished_req_ids)
         output = KVConnectorOutput(
             finished_sending=results.finished_sending, finished_recving=results.finished_recving, failed_recving=results.failed_recving,
-            invalid_block_ids=connector.get_block_ids_with_load_errors(), kv_connector_stats=connector.get_kv_connector_stats())
+            invalid_block_ids=connector.get_block_ids_with_load_errors(), kv_connector_stats=connector.get_kv_connector_stats(),
+            kv_connector_worker_meta=connector.build_connector_worker_meta())
         if self._drafts:
             connector.wait_for_save()
         connector.clear_connector_metadata()

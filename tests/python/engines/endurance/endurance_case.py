@@ -18,6 +18,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[4] / "python"))
 import numpy  # noqa: E402
 from program import Case, wait_until  # noqa: E402
+from truth import assert_none_of  # noqa: E402
 
 import farpage  # noqa: E402
 
@@ -72,7 +73,7 @@ class Worker:
             self.absent -= set(numbers) - (failed if self.subject.hides_failed_stores else set())
         else:
             found = {number for number, is_good in zip(numbers, answer) if is_good}
-            assert not found & self.absent, f"{kind} found {found & self.absent}, which are not stored"
+            assert_none_of(found, self.absent, kind)
         self.counts[kind] += sum(answer)
         return answer
 

@@ -6,6 +6,7 @@ import unittest
 import endurance_case
 from endurance_case import BATCH, LOAD_S, STORE_S, TRASH, content
 from lmcache_test import CLASSES, HALF, L2, key
+from truth import assert_bytes
 
 
 class Subject:
@@ -27,12 +28,12 @@ class Subject:
 
     def load(self, numbers):
         l2 = self.l2
-        assert (l2.memory[HALF:] == TRASH).all(), "wrong bytes: a load wrote after it had ended"
+        assert_bytes((l2.memory[HALF:] == TRASH).all(), "memory that a load wrote after it had ended")
         task = l2.adapter.submit_load_task([key(number) for number in numbers], l2.objects(range(HALF, HALF + len(numbers))))
         bitmap = l2.until(l2.adapter.get_load_event_fd(), lambda: l2.adapter.query_load_result(task))
         loaded = [bitmap.test(place) for place in range(len(numbers))]
         for place, number in enumerate(numbers):
-            assert not loaded[place] or (l2.memory[HALF + place] == content(number)).all(), f"wrong bytes of {number}"
+            assert_bytes(not loaded[place] or (l2.memory[HALF + place] == content(number)).all(), number)
         l2.memory[HALF:] = TRASH
         return loaded
 

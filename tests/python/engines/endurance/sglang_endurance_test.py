@@ -7,6 +7,7 @@ import endurance_case
 import torch
 from endurance_case import BATCH, LOAD_S, STORE_S, TRASH, content, farpage
 from sglang_engine import PAGE_TOKENS, Engine
+from truth import assert_bytes
 
 THREADS = 3
 PAGE_BYTES = 128 << 10  # K and V of a page
@@ -51,10 +52,10 @@ class Subject:
     def load(self, numbers):
         _, places = self.split(numbers)
         for place in self.places[BATCH * PAGE_TOKENS::PAGE_TOKENS].tolist():
-            assert (self.bytes_at(place) == TRASH).all(), "wrong bytes: a load wrote after it had ended"
+            assert_bytes((self.bytes_at(place) == TRASH).all(), "memory that a load wrote after it had ended")
         loaded = self.storage.batch_get_v1(self.names(numbers), places)
         for number, place, is_loaded in zip(numbers, places[::PAGE_TOKENS].tolist(), loaded):
-            assert not is_loaded or (self.bytes_at(place) == content(number, PAGE_BYTES)).all(), f"wrong bytes of {number}"
+            assert_bytes(not is_loaded or (self.bytes_at(place) == content(number, PAGE_BYTES)).all(), number)
         self.fill(places, None)
         return loaded
 

@@ -15,6 +15,7 @@ import torch
 from program import Case, wait_until
 from sglang_engine import PAGE_TOKENS, tokens
 from sglang_pages_test import assert_loads, engine_of, pages_of
+from truth import assert_bytes
 
 KILLS, PROMPTS, PAGES = 4, 8, 8
 STORE_S = 8  # longer than farpage's own exit waits
@@ -68,7 +69,7 @@ class SglangLifetimeTest(Case):
                 engine.host.kv_buffer.zero_()
                 _, loaded, _, pages, _ = engine.load(prompt(number))
                 for page, other in zip(pages[:loaded], wanted):
-                    self.assertTrue(torch.equal(page, other), "wrong bytes")
+                    assert_bytes(torch.equal(page, other), "a page")
                 whole += loaded
             self.assertGreaterEqual(whole, PAGES)
             engine.close()

@@ -14,6 +14,7 @@ import sglang_engine
 import torch
 from program import Case, wait_until
 from sglang_engine import Engine, tokens
+from truth import assert_bytes
 
 import farpage
 from farpage.engines import sglang_facts
@@ -50,7 +51,7 @@ def assert_loads(engine, token_ids):
     found, loaded, _, pages, _ = engine.load(token_ids)
     assert (found, loaded) == (len(wanted), len(wanted)), (found, loaded)
     for number, (page, other) in enumerate(zip(pages, wanted)):
-        assert torch.equal(page.view(torch.uint8), other.view(torch.uint8)), f"wrong bytes of page {number}"
+        assert_bytes(torch.equal(page.view(torch.uint8), other.view(torch.uint8)), f"page {number}")
 
 
 def child(address):

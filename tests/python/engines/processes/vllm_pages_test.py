@@ -127,15 +127,15 @@ class VllmPagesTest(Case):
         store(engine, CHUNKS)
         self.assertEqual(found(), [True] * 4)
         for other in ({"model": str(models["one"])}, {"dtype": "float16"}, {"rank": 1}, {"blocks": 32}, {"salt": "x"}):
-            self.assertEqual(found(**other), [False] * 4, other)
+            self.assertEqual(found(**other), [False] * 4, f"wrong bytes, of {other}")
         with mock.patch("vllm.__version__", f"{vllm.__version__}.99"):
-            self.assertEqual(found(), [False] * 4, "another release of vLLM")
+            self.assertEqual(found(), [False] * 4, "wrong bytes, of another release of vLLM")
         for layout in ({"kv_cache_layout": "NHD"}, {"canonical_layout": True}, {"replicated_layout": True}):
             with mock.patch("farpage.engines.vllm.space_of", lambda spec, *more, layout=layout: space_of(Changed(spec, layout), *more)):
-                self.assertEqual(found(), [False] * 4, layout)
+                self.assertEqual(found(), [False] * 4, f"wrong bytes, of {layout}")
         path.unlink()
         path.symlink_to(models["two"])
-        self.assertEqual(found(), [False] * 4, "other weights at the same path")
+        self.assertEqual(found(), [False] * 4, "wrong bytes, of other weights at the same path")
 
 
 if __name__ == "__main__":
