@@ -31,6 +31,8 @@ bool PageReports::add(const PageKey& key, uint64_t now_ns) {
     uint32_t oldest_age = 0;
     for (size_t i = 0; i < kMostKeys; ++i) {
       Place& place = places_[(key.low + i) % kMostKeys];
+      // In this order: a place that another thread takes meanwhile, for this key, shows the key.
+      const bool waits = place.waits.load(std::memory_order_acquire);
       const uint64_t word = place.passed.load(std::memory_order_acquire);
       const uint32_t age = now - tick_of(word);
       // A clock that another thread has read a moment later is as good as now.
@@ -38,7 +40,7 @@ bool PageReports::add(const PageKey& key, uint64_t now_ns) {
       if (recent && static_cast<uint32_t>(word) == part) return false;
       if (recent) {
         oldest_age = age < kAgainTicks && age > oldest_age ? age : oldest_age;
-      } else if (free == nullptr && !place.waits.load(std::memory_order_acquire)) {
+      } else if (free == nullptr && !waits) {
         free = &place;
         seen = word;
       }
