@@ -35,7 +35,7 @@ from farpage.engines.doubtful import Doubtful
 from farpage.engines.figures import Figures, publisher
 from farpage.engines.lookups import is_any_late
 from farpage.engines.namespaces import page_space, weights_digest
-from farpage.engines.settings import check, check_version
+from farpage.engines.settings import check, check_version, refuse_others
 from farpage.engines.worth import Worth
 from farpage.errors import Code, FarpageError
 from farpage.loop_thread import LoopThread
@@ -79,6 +79,7 @@ class FarpageConnector:
         check(timeout_ms=timeout_ms, store_timeout_ms=store_timeout_ms, store_bytes=store_bytes, start_ms=start_ms, model=model, dtype=dtype, layout=layout,
               chunk_tokens=chunk_tokens, engine=engine, salt=salt, cost_model=cost_model, prefill_tokens_per_s=prefill_tokens_per_s,
               allow_untested=allow_untested, **settings)
+        refuse_others("FarpageConnector", settings)
         check_version("LMCache", lmcache.__version__, allow_untested)
         warn_of_what_keys_lack(model, engine=engine, layout=layout, **({} if tells_types else {"dtype": dtype}))
         # LMCache's own key names model, rank, group, content and tenant.

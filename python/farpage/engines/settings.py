@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -49,10 +50,16 @@ def check(**settings: Any) -> None:
 
 def refuse_others(adapter: str, more: Iterable[str]) -> None:
     """InvalidError: what an adapter would pass on to farpage.open() has a setting that only other
-    adapters have."""
+    adapters have, or one whose name is nearly an adapter's."""
     for name in more:
-        if name in WANTED and name not in OF_CLIENTS:
+        if name in OF_CLIENTS:
+            continue
+        if name in WANTED:
             raise farpage.InvalidError(f"{adapter} has no setting {name}: remove it")
+        # No key of a client is so near to any of them.
+        near = difflib.get_close_matches(name, WANTED, n=1, cutoff=0.8)
+        if near:
+            raise farpage.InvalidError(f"{adapter} has no setting {name}; did you mean {near[0]}?")
 
 
 def require_a_page(page_bytes: int, **bounds: int) -> None:

@@ -25,7 +25,7 @@ from farpage.engines.figures import Figures, publisher
 from farpage.engines.guard import answering
 from farpage.engines.lookups import is_any_late
 from farpage.engines.namespaces import Epoch
-from farpage.engines.settings import check
+from farpage.engines.settings import check, refuse_others
 from farpage.engines.sglang_pools import HostPool, Lot, whole_pages
 from farpage.engines.sglang_facts import check_version, is_shared, is_stored_by_one_rank, space_of
 from farpage.engines.worth import Worth
@@ -59,6 +59,7 @@ class FarpageStorage(HiCacheStorage):  # type: ignore[misc]
         self._dtype, self._salt = settings.pop("dtype", ""), settings.pop("salt", "")
         self.figures = Figures(publisher("sglang") if storage_config.enable_storage_metrics else None)
         self._worth = Worth(self.figures, is_on=settings.pop("cost_model", False), tokens_per_s=settings.pop("prefill_tokens_per_s", 0))
+        refuse_others("FarpageStorage", settings)
         self._page_tokens = 0
         self._config, self._settings = storage_config, settings
         self._pools: dict[str, HostPool] = {}

@@ -1,6 +1,7 @@
 """vLLM's connector in its scheduler, without vLLM: which blocks of a request are asked for, loaded
 and stored, and under which names."""
 
+import tomllib
 import types
 import unittest
 import weakref
@@ -14,6 +15,7 @@ from farpage.engines.connector_plan import Settings, Shard
 from farpage.engines.settings import check
 from farpage.engines.connector_scheduler import SchedulerSide
 from farpage.engines.figures import Figures
+from program import SOURCE
 
 BLOCK_TOKENS = 4
 TIMEOUT_S = 10
@@ -25,7 +27,7 @@ class Request:
 
     def __init__(self, blocks, name="r"):
         self.request_id, self.num_preemptions = "r", 0
-        self.num_tokens = blocks * BLOCK_TOKENS + 1
+        self.num_tokens = self.num_prompt_tokens = blocks * BLOCK_TOKENS + 1
         self.block_hashes = [f"{name} {number}".encode() for number in range(blocks)]
         self.num_computed_tokens = self.num_in_flight_tokens = 0
 
@@ -100,7 +102,7 @@ class SchedulerTest(unittest.TestCase):
             self.side.allocated(request, [7, 5, 3], 2 * BLOCK_TOKENS)
             request.compute(3)
             self.assertEqual(self.plan("r", numbers=[7, 5, 3]), ([([b"", b""], [7, 5])], [], set()))
-        self.side.ended((), {7})
+        self.side.ended((), {7}, {})
         self.assertEqual(self.side._requests["r"].limit, 0)
 
     def test_a_plan_that_fails_has_its_loads(self):
@@ -204,7 +206,7 @@ class SchedulerTest(unittest.TestCase):
         self.load(request, 2, [7, 5, 3, 1])
         self.side.allocated(request, [7, 5, 3, 1], 2 * BLOCK_TOKENS)  # as at its next chunk
         self.assertEqual(self.plan(numbers=[7, 5, 3, 1]), ([(request.names(0, 1), [7, 5])], [], set()))
-        self.side.ended(["r"], set())
+        self.side.ended(["r"], set(), {})
         request.compute(3)
         self.assertEqual(self.plan("r", numbers=[7, 5, 3, 1]), ([], [(request.names(2), [3])], set()))
 
@@ -215,7 +217,7 @@ class SchedulerTest(unittest.TestCase):
         self.assertEqual(self.matched(request, computed=1), 2)
         self.side.allocated(request, [7, 5, 3, 1], 2 * BLOCK_TOKENS)
         self.assertEqual(self.plan(numbers=[7, 5, 3, 1])[0], [(request.names(1, 2), [5, 3])])
-        self.side.ended([], {3})
+        self.side.ended([], {3}, {})
         request.num_preemptions += 1
         self.answer(True, True)
         self.assertEqual(self.matched(request), 2)
@@ -240,7 +242,7 @@ class SchedulerTest(unittest.TestCase):
         request = Request(2)
         self.load(request, 1, [7, 5])
         self.plan()
-        self.side.ended(["r"], set())
+        self.side.ended(["r"], set(), {})
         request.compute(2)
         self.assertTrue(self.side.finished(request, [7, 5]))
         self.assertEqual(self.plan(), ([], [(request.names(1), [5])], {"r"}))
@@ -290,7 +292,7 @@ class SchedulerTest(unittest.TestCase):
         self.load(request, 1, [7, 5])
         self.plan()
         self.side.finished(request, [7, 5])
-        self.side.ended(["r"], {7})  # which the workers tell of a request that is gone
+        self.side.ended(["r"], {7}, {})  # which the workers tell of a request that is gone
         gone = weakref.ref(request)
         del request
         self.assertIsNone(gone())
@@ -310,7 +312,7 @@ class SchedulerTest(unittest.TestCase):
             request = Request(4, f"{failures}")
             self.load(request, 4, [7, 5, 3, 1])
             for failed in failures:
-                self.side.ended([], failed)
+                self.side.ended([], failed, {})
             self.assertEqual(self.matched(request), 1)
             request.num_preemptions += 1
             self.answer(True)
@@ -320,7 +322,7 @@ class SchedulerTest(unittest.TestCase):
     def test_a_request_meets_no_block_twice_that_did_not_come(self):
         request = Request(4)
         self.load(request, 3, [7, 5, 3, 1])
-        self.side.ended(["r"], {5})
+        self.side.ended(["r"], {5}, {})
         self.assertEqual(self.matched(request), 1)
         request.num_preemptions += 1
         self.answer(True)
@@ -330,7 +332,7 @@ class SchedulerTest(unittest.TestCase):
     def test_what_is_computed_in_place_of_a_load_is_stored(self):
         request = Request(3)
         self.load(request, 2, [7, 5, 3])
-        self.side.ended(["r"], {7})
+        self.side.ended(["r"], {7}, {})
         self.assertEqual(self.plan("r", numbers=[7, 5, 3])[1], [])
         request.compute(3)
         self.assertEqual(self.plan("r", numbers=[7, 5, 3])[1], [(request.names(0, 1, 2), [7, 5, 3])])
@@ -343,7 +345,7 @@ class SchedulerTest(unittest.TestCase):
         late = FakeTicket([READY] * 3)
         self.tickets.append(late)
         self.assertIsNone(self.matched(request))
-        self.side.ended(["r"], {3})
+        self.side.ended(["r"], {3}, {})
         late.end()
         self.assertEqual(self.matched(request), 2)
 
@@ -428,10 +430,21 @@ class SettingsTest(unittest.TestCase):
             Settings.of({"pages": "head"})
 
     def test_settings_of_other_adapters_are_refused(self):
-        for name, value in (("cost_model", True), ("prefill_tokens_per_s", 1), ("locality", "LOCAL"), ("start_ms", 0), ("chunk_tokens", 1), ("model", "m")):
+        for name, value in (("locality", "LOCAL"), ("start_ms", 0), ("chunk_tokens", 1), ("model", "m")):
             with self.assertRaisesRegex(farpage.InvalidError, f"FarpageConnector has no setting {name}: remove it"):
                 Settings.of({name: value})
         self.assertEqual(Settings.of({"ahead": {"pages": 1}, "lanes": 2}).client, {"ahead": {"pages": 1}, "lanes": 2})
+
+    def test_a_setting_that_is_misspelt_is_told_with_the_right_one(self):
+        for name, right in (("timeout_sm", "timeout_ms"), ("cost_modell", "cost_model"), ("salts", "salt")):
+            with self.assertRaisesRegex(farpage.InvalidError, f"no setting {name}; did you mean {right}"):
+                Settings.of({name: 1})
+
+    def test_no_key_of_a_client_is_taken_for_a_misspelt_setting(self):
+        tables = tomllib.loads((SOURCE / "configs/client.toml").read_text(encoding="utf-8"))
+        keys = dict.fromkeys([*tables, *tables["client"]])
+        self.assertGreater(len(keys), 15)
+        self.assertEqual(Settings.of(keys).client, keys)
 
     def test_times_and_lengths_are_above_0(self):
         for name in ("timeout_ms", "store_timeout_ms", "load_bytes", "store_bytes"):
