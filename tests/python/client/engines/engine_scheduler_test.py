@@ -442,7 +442,7 @@ class SettingsTest(unittest.TestCase):
 
     def test_no_key_of_a_client_is_taken_for_a_misspelt_setting(self):
         tables = tomllib.loads((SOURCE / "configs/client.toml").read_text(encoding="utf-8"))
-        keys = dict.fromkeys([*tables, *tables["client"]])
+        keys = {**dict.fromkeys([*tables, *tables["client"]]), "ahead": {"pages": 1}}
         self.assertGreater(len(keys), 15)
         self.assertEqual(Settings.of(keys).client, keys)
 
