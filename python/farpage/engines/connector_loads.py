@@ -95,8 +95,8 @@ class BlockLoads:
         ended = {name for name, request in self._requests.items() if request.has_ended}
         for name in ended:
             request = self._requests.pop(name)
-            if request.took_s:
-                self._measured[name] = Load(request.came, request.took_s)
+            # What had no answer has taken its time all the same.
+            self._measured[name] = Load(request.came, request.took_s or time.monotonic() - request.begun_s)
         return ended
 
     def take_failed(self) -> set[int]:
@@ -105,7 +105,7 @@ class BlockLoads:
         return failed
 
     def take_measured(self) -> dict[str, Load]:
-        """By request, the loads that have ended since the last call, and had an answer."""
+        """By request, the loads that have ended since the last call."""
         measured, self._measured = self._measured, {}
         return measured
 
@@ -181,7 +181,7 @@ class LayerLoads:
         self._reasons: Any = None  # of each block, of the first layer that did not come
         self._took_s = 0.0  # until this step's last answer
         self._failed: set[int] = set()
-        self._first = ""  # of this step's requests
+        self._first, self._begun_s = "", 0.0  # of this step's requests
         self._measured: dict[str, Load] = {}
 
     def begin(self, client: farpage.Client | None, loads: Sequence[Blocks]) -> None:
@@ -189,8 +189,8 @@ class LayerLoads:
         self._reasons, self._took_s = numpy.zeros(len(self._numbers), numpy.uint32), 0.0
         if not self._numbers:
             return
-        self._first = loads[0].request
-        until_s = time.monotonic() + self._timeout_s
+        self._first, self._begun_s = loads[0].request, time.monotonic()
+        until_s = self._begun_s + self._timeout_s
         try:
             if client is None:
                 raise farpage.UnavailableError("no node has answered yet")
@@ -223,8 +223,7 @@ class LayerLoads:
             good = self._reasons == farpage.Reason.NONE
             self._failed.update(numpy.asarray(self._numbers)[~good].tolist())
             _count(self._figures, good, self._reasons[~good], self._cache.block_bytes, self._took_s)
-            if self._took_s:
-                self._measured[self._first] = Load(int(good.sum()), self._took_s)
+            self._measured[self._first] = Load(int(good.sum()), self._took_s or time.monotonic() - self._begun_s)
             self._numbers = []
 
     def _end(self, layer: int) -> None:

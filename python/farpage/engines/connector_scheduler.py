@@ -36,7 +36,6 @@ class _Request:
     slower: int = 0  # leading blocks that are there, and were cheaper to compute
     # When vLLM began to compute its prompt, and the tokens that there were before.
     prefill: tuple[float, int] | None = None
-    is_measured: bool = False  # its prefill, or is not to be
     first: int | None = None  # the first block to load, until vLLM has allocated them
     loading: Blocks | None = None
     loading_from: int = 0  # the first block of `loading`
@@ -60,6 +59,7 @@ class SchedulerSide:
         self._shards: list[Shard] = []  # of each worker; none until they have said
         self._epoch = Epoch()
         self._requests: dict[str, _Request] = {}
+        self._untimed: dict[str, _Request] = {}  # whose prefill is not over, and may be timed
         self._matched: list[_Request] = []  # in this step
         self._next = Plan()
         self._worth = Worth(figures, is_on=settings.cost_model, tokens_per_s=settings.prefill_tokens_per_s)
@@ -88,7 +88,7 @@ class SchedulerSide:
         """A request has come, or comes back: asks for its blocks."""
         known = self._requests.get(request.request_id)
         if known is None or known.request is not request:
-            known = self._requests[request.request_id] = _Request(request)
+            known = self._requests[request.request_id] = self._untimed[request.request_id] = _Request(request)
         known.preemptions = request.num_preemptions
         known.found, known.ticket, known.is_weighed, known.slower, known.prefill = 0, None, False, 0, None
         client = self._connection.client if self._connection is not None else None
@@ -121,7 +121,7 @@ class SchedulerSide:
         return max(0, known.found - known.first) * self._block_tokens
 
     def _weigh(self, known: _Request, blocks: int) -> None:
-        """Nothing is found, once a question, where computing it is cheaper."""
+        """Decides once a question, and takes nothing as found where computing is cheaper."""
         if blocks <= 0 or known.is_weighed:
             return
         known.is_weighed = True
@@ -213,22 +213,23 @@ class SchedulerSide:
             if blocks is not None:
                 plan.stores.append(blocks)
 
-    def _time_prefills(self, scheduled: Iterable[str], *, may_begin: bool) -> None:
+    def _time_prefills(self, scheduled: Collection[str], *, may_begin: bool) -> None:
         """What begins in a step that waits for layers is not timed."""
-        for name in scheduled:
-            known = self._requests.get(name)
-            if known is not None and known.prefill is None:
-                known.prefill = time.monotonic(), self._taken(known.request)
-                known.is_measured |= not may_begin
-            elif known is not None:
+        for name in self._untimed.keys() & scheduled:
+            known = self._untimed[name]
+            if known.prefill is not None:
                 self._end_prefill(known)
+            elif may_begin:
+                known.prefill = time.monotonic(), self._taken(known.request)
+            else:
+                del self._untimed[name]
 
     def _end_prefill(self, known: _Request) -> None:
         taken = self._taken(known.request)
-        if known.prefill is None or known.is_measured or taken < known.request.num_prompt_tokens:
+        if known.prefill is None or taken < known.request.num_prompt_tokens:
             return
         begun_s, before = known.prefill
-        known.is_measured = True
+        del self._untimed[known.request.request_id]
         self._worth.prefilled(taken - before, time.monotonic() - begun_s)
 
     def _plan_announcements(self, plan: Plan, matched: Iterable[_Request]) -> None:
@@ -240,8 +241,9 @@ class SchedulerSide:
     def finished(self, request: Any, numbers: list[int]) -> bool:
         """Whether vLLM must keep the request's blocks until the workers have read them."""
         known = self._requests.pop(request.request_id, None)
-        if known is not None:
+        if known is not None and request.request_id in self._untimed:
             self._end_prefill(known)
+            self._untimed.pop(request.request_id, None)
         if known is None or not self._stores_blocks or (self._loads_ahead and known.loading is not None):
             return False
         blocks = self._computed(known, lambda _: numbers)
@@ -279,5 +281,6 @@ class SchedulerSide:
 
     def close(self) -> None:
         self._requests.clear()
+        self._untimed.clear()
         if self._connection is not None:
             self._connection.close()

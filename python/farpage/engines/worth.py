@@ -8,6 +8,8 @@ from farpage.engines.figures import Figures
 
 KEPT = 0.9  # the weight of a measurement after one more of its kind
 EXPLORE_EVERY = 16  # of the prefixes that seem cheaper to compute, one in so many is loaded
+SOONER = 4  # a load that takes so much less time than was expected shows that the node is well again
+SHORT = 8  # a prompt so much shorter than the mean of others tells nothing of a token's time
 
 
 class Line:
@@ -20,6 +22,10 @@ class Line:
     def measure(self, units: float, seconds: float) -> None:
         for name, value in (("_weight", 1.0), ("_x", units), ("_y", seconds), ("_xx", units * units), ("_xy", units * seconds)):
             setattr(self, name, KEPT * getattr(self, name) + value)
+
+    @property
+    def mean_units(self) -> float:
+        return self._x / self._weight if self._weight > 0 else 0.0
 
     def fit(self) -> tuple[float, float] | None:
         """(seconds, seconds a unit), neither below 0. None: nothing was measured yet."""
@@ -51,16 +57,20 @@ class Worth:
 
     def loaded(self, length: int, tokens: float, seconds: float) -> None:
         """A load that has ended: what came, in bytes and in tokens, and how long it took."""
+        expected_s = self.load_s(length)
         with self._lock:
+            if length > 0 and expected_s is not None and seconds * SOONER < expected_s:
+                self._loads = Line()
             self._loads.measure(length, seconds)
         recompute_s = self.recompute_s(tokens)
         if recompute_s is not None:
             self._figures.add("saved_seconds", value=recompute_s - seconds)
 
     def prefilled(self, tokens: float, seconds: float) -> None:
-        """The engine has computed a prompt's tokens."""
+        """The engine has computed a prompt's tokens. After a hit those are few."""
         with self._lock:
-            self._prefills.measure(tokens, seconds)
+            if tokens * SHORT >= self._prefills.mean_units:
+                self._prefills.measure(tokens, seconds)
 
     def load_s(self, length: float) -> float | None:
         with self._lock:

@@ -11,7 +11,7 @@ import numpy
 from client_case import READY, RECOMPUTE, farpage
 from fake_ticket import FakeTicket
 from farpage.engines import connector_scheduler
-from farpage.engines.connector_plan import Settings, Shard
+from farpage.engines.connector_plan import Load, Settings, Shard
 from farpage.engines.settings import check
 from farpage.engines.connector_scheduler import SchedulerSide
 from farpage.engines.figures import Figures
@@ -48,7 +48,8 @@ class SchedulerTest(unittest.TestCase):
         self.side = self.made()
 
     def made(self, **options):
-        side = SchedulerSide(Settings(timeout_ms=1000 * TIMEOUT_S), BLOCK_TOKENS, self.figures, **{"loads": False, "stores": True, "loads_ahead": True, **options})
+        settings = Settings(timeout_ms=1000 * TIMEOUT_S, cost_model=options.pop("cost_model", False), prefill_tokens_per_s=BLOCK_TOKENS)
+        side = SchedulerSide(settings, BLOCK_TOKENS, self.figures, **{"loads": False, "stores": True, "loads_ahead": True, **options})
         side._connection = types.SimpleNamespace(client=types.SimpleNamespace(exists=self.exists))
         side.set_shards([Shard(SPACE, 1), Shard(farpage.KeySpace(model="m", rank="1"), 1)])
         return side
@@ -336,6 +337,29 @@ class SchedulerTest(unittest.TestCase):
         self.assertEqual(self.plan("r", numbers=[7, 5, 3])[1], [])
         request.compute(3)
         self.assertEqual(self.plan("r", numbers=[7, 5, 3])[1], [(request.names(0, 1, 2), [7, 5, 3])])
+
+    def test_what_is_cheaper_to_compute_is_left_and_only_the_rest_is_stored(self):
+        """A block takes a second to compute."""
+        self.side = self.made(cost_model=True)
+        self.side.ended([], set(), {"other": Load(1, 3.0)})
+        self.side.ended(["other"], set(), {})
+        request = Request(4)
+        self.load_nothing(request, there=2)
+        request.compute(3)
+        self.assertEqual(self.plan("r", numbers=[7, 5, 3, 1])[1], [(request.names(2), [3])])
+        # A node that has lost them by the next question gets them.
+        request.num_preemptions += 1
+        self.load_nothing(request, there=0)
+        request.compute(0)
+        self.plan("r", numbers=[])
+        request.compute(4)
+        self.assertEqual(self.plan("r", numbers=[7, 5, 3, 1])[1], [(request.names(0, 1, 2, 3), [7, 5, 3, 1])])
+
+    def load_nothing(self, request, there):
+        self.answer(*[True] * there, *[False] * (len(request.block_hashes) - there))
+        self.side.begin(request)
+        self.assertEqual(self.matched(request), 0)
+        self.side.allocated(request, [], 0)
 
     def test_a_failure_that_an_older_question_does_not_know_counts(self):
         request = Request(3)

@@ -121,6 +121,8 @@ class WorkerSideTest(ConnectorCase):
             worker.wait_layer("layer 0")
             worker.save(Plan(stores=[blocks(3)]))
             self.assertEqual((worker.ended(), worker.take_failed()), ((set(), {"r"} if pages == "block" else set()), {1, 2}))
+            # So that no load counts as one of all workers that one of them did not have.
+            self.assertEqual([load.blocks for load in worker.take_measured().values()], [0])
 
     def test_no_exception_reaches_vllm(self):
         for pages in FORMS:

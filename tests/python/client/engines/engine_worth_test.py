@@ -143,6 +143,25 @@ class WorthTest(unittest.TestCase):
         took_s, least_s = engine.requests(1000)
         self.assertLess(took_s, 1.02 * least_s)
 
+    def test_what_is_left_to_compute_after_hits_does_not_spoil_the_prefill_rate(self):
+        for seed in range(8):
+            chance, engine = random.Random(seed), Engine(seed, learns=True)
+            for prompts, most in ((20, 4000), (400, 16)):
+                for _ in range(prompts):
+                    tokens = chance.randint(1, most)
+                    engine.worth.prefilled(tokens, 0.02 + tokens / TOKENS_PER_S + chance.gauss(0, 0.002))
+            self.assertAlmostEqual(engine.worth.recompute_s(1000) * TOKENS_PER_S / 1000, 1, delta=0.1, msg=str(seed))
+
+    def test_a_node_that_failed_for_a_while_is_known_as_well_by_its_first_load(self):
+        engine = Engine(1)
+        engine.node(0.003, 20e9)
+        engine.requests(ENOUGH)
+        for _ in range(8):
+            engine.worth.loaded(0, 0, 0.2)
+        self.assertGreater(engine.worth.load_s(PAGE_BYTES), 0.05)
+        engine.worth.loaded(50 * PAGE_BYTES, 50 * PAGE_TOKENS, engine.costs_s(50)[0])
+        self.assertLess(engine.worth.load_s(PAGE_BYTES), engine.costs_s(1)[0])
+
     def test_its_decisions_and_the_time_saved_are_counted(self):
         engine = Engine(5)
         engine.node(0.05, 2e9)
