@@ -13,7 +13,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/units.h"
 #include "chaos/campaign_options.h"
 #include "chaos/processes/engine.h"
 #include "chaos/processes/fleet.h"
@@ -28,8 +27,6 @@ namespace {
 constexpr size_t kKept = 192;
 constexpr size_t kRemovable = 64;
 constexpr uint64_t kTickNs = 5 * kMillisecond;
-constexpr uint64_t kNodesOfShortLease = 8;
-// Of as many nodes.
 constexpr uint64_t kLongestStartNs = 60 * kSecond;
 constexpr uint64_t kLongestSettleNs = 60 * kSecond;
 constexpr uint64_t kLongestLossNs = 20 * kSecond;
@@ -49,9 +46,7 @@ double seconds_since(uint64_t begin_ns) {
 class Campaign {
  public:
   Campaign(const CampaignOptions& options, const std::string& folder, const Program& program)
-      : program_(program),
-        longer_(round_up(options.plan.nodes, kNodesOfShortLease) / kNodesOfShortLease),
-        keys_(kKept, kRemovable) {
+      : program_(program), longer_(slowness(options.plan.nodes)), keys_(kKept, kRemovable) {
     result_.options = options;
     fleet_options_.has_network = options.has_network;
     fleet_options_.nodes = options.plan.nodes;
@@ -422,8 +417,6 @@ class Campaign {
   };
 
   const Program& program_;
-  // All nodes share this machine, each renews with each, and they join one after the other: leases
-  // and limits of time grow with their number.
   const uint64_t longer_;
   FleetOptions fleet_options_;
   Keys keys_;

@@ -15,6 +15,9 @@ namespace farpage::processes {
 namespace {
 
 constexpr size_t kFirstAddress = 10;
+// The kernel counts the neighbours that all hosts have found, and has no room for those of 32
+// hosts. It does not count those that a host is told.
+constexpr size_t kMostThatFindEachOther = 24;
 
 UniqueFd own_namespace() {
   return UniqueFd(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
@@ -50,7 +53,7 @@ Result<std::unique_ptr<Network>> Network::make(size_t hosts, const std::string& 
   }
   auto made = network->make_bridge();
   for (size_t host = 0; made && host < hosts; ++host) made = network->add_host();
-  if (made) made = network->introduce_hosts();
+  if (made && hosts > kMostThatFindEachOther) made = network->introduce_hosts();
   if (!made) return tl::unexpected(made.error());
   return network;
 }
@@ -89,8 +92,6 @@ Result<void> Network::add_host() {
       .and_then([&] { return ip("link set cable up", inside); });
 }
 
-// The kernel counts the neighbours that all hosts have found, and has no room for those of 32
-// hosts. It does not count those that a host is told.
 Result<void> Network::introduce_hosts() const {
   const std::string path = log_ + ".hosts";
   std::ofstream file(path);
@@ -99,8 +100,9 @@ Result<void> Network::introduce_hosts() const {
                         ethernet_address(number));
   }
   file.close();
+  if (!file) return fail(Code::kUnavailable, "cannot write " + path);
   for (const UniqueFd& host : hosts_) {
-    if (auto told = ip("-batch " + path, host.get()); !told) return told;
+    if (auto told = run_to_end({ip_, {"ip", "-batch", path}, log_, host.get()}); !told) return told;
   }
   return {};
 }

@@ -40,6 +40,7 @@ std::vector<Round> draw_plan(const PlanOptions& options) {
   for (size_t kind = 0; kind < kKinds; ++kind) {
     if (options.kinds[kind]) kinds.push_back(static_cast<Kind>(kind));
   }
+  const uint64_t longest_ms = kLongMs * slowness(options.nodes);
   std::vector<Round> rounds;
   for (uint64_t drawn = 0; drawn < options.disturbances && !kinds.empty();) {
     Round& round = rounds.emplace_back();
@@ -52,7 +53,7 @@ std::vector<Round> draw_plan(const PlanOptions& options) {
       next.kind = kinds[random.below(kinds.size())];
       const size_t any = random.below(options.nodes);
       next.node = has_one_victim ? only : any;
-      next.for_ms = 1 + random.below(random.below(3) == 0 ? kLongMs : kShortMs);
+      next.for_ms = 1 + random.below(random.below(3) == 0 ? longest_ms : kShortMs);
       now_ms += random.below(kLongestGapMs);
       uint64_t& free_ms = free_from_ms[victim(next, options.nodes)];
       next.at_ms = std::max(now_ms, free_ms);

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/units.h"
+
 namespace farpage::processes {
 
 enum class Kind : uint8_t {
@@ -40,6 +42,13 @@ struct Disturbance {
   uint64_t for_ms = 0;  // of an end: until it starts again
 };
 std::string describe(const Disturbance& disturbance);
+
+// All nodes share this machine, each renews with each, and they join one after the other: leases,
+// the longest disturbances and limits of time grow with their number, and are of up to 8 nodes
+// as they are written down.
+constexpr uint64_t slowness(uint64_t nodes) {
+  return round_up(nodes, 8) / 8;
+}
 
 struct PlanOptions {
   uint64_t seed = 1;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -74,6 +75,21 @@ TEST(ProcessesPlan, NothingOverlapsOfOneProcessOrCable) {
         until_ms = each.at_ms + each.for_ms;
       }
     }
+  }
+}
+
+TEST(ProcessesPlan, ManyNodesAreDisturbedForLonger) {
+  for (const auto& [nodes, most_ms] :
+       {std::pair(8, 4'000), std::pair(9, 8'000), std::pair(32, 16'000)}) {
+    uint64_t longest_ms = 0;
+    for (const Round& round : draw_plan({.seed = 1,
+                              .disturbances = 1000,
+                              .nodes = static_cast<uint64_t>(nodes),
+                              .kinds = {true}})) {
+      for (const Disturbance& each : round) longest_ms = std::max(longest_ms, each.for_ms);
+    }
+    EXPECT_LE(longest_ms, most_ms);
+    EXPECT_GT(longest_ms, most_ms * 3 / 4);
   }
 }
 
