@@ -53,7 +53,7 @@ class Connection:
                 self.client = self._opened()
             # Exhausted: the node has as many clients as it can serve, and some of them may go.
             except (farpage.UnavailableError, farpage.FarpageTimeoutError, farpage.ExhaustedError) as error:
-                end = "" if str(error).endswith("?") else "."
+                end = "" if str(error).endswith(("?", ".")) else "."
                 self._tell(logging.WARNING, f"{error}{end} Farpage tries again every {FIRST_PAUSE_S} to {LONGEST_PAUSE_S:g} s; until a node answers, every page is a miss")
                 self._has_tried.set()
                 self._is_ending.wait(pause_s)

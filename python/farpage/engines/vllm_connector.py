@@ -107,8 +107,9 @@ class ConnectorMetrics(KVConnectorPromMetrics):
         labels = [*self._labelnames, *([metric.label] if metric.label else [])]
         if metric.kind == "histogram":
             return self._histogram_cls(name=PREFIX + name, documentation=metric.documentation, labelnames=labels, buckets=BUCKETS_S)
-        kind = self._counter_cls if metric.kind == "counter" else self._gauge_cls
-        return kind(name=PREFIX + name, documentation=metric.documentation, labelnames=labels)
+        if metric.kind == "gauge":
+            return self._gauge_cls(name=PREFIX + name, documentation=metric.documentation, labelnames=labels, multiprocess_mode="mostrecent")
+        return self._counter_cls(name=PREFIX + name, documentation=metric.documentation, labelnames=labels)
 
     def observe(self, transfer_stats_data: dict[str, Any], engine_idx: int = 0) -> None:
         for name, values in transfer_stats_data["data"].items():

@@ -8,7 +8,7 @@ from farpage.engines.figures import Figures
 
 KEPT = 0.9  # the weight of a measurement after one more of its kind
 EXPLORE_EVERY = 16  # of the prefixes that seem cheaper to compute, one in so many is loaded
-SOONER = 4  # a load that takes so much less time than was expected shows that the node is well again
+SOONER = 4  # a load that takes so much less time than expected shows that the node is well again
 SHORT = 8  # a prompt so much shorter than the mean of others tells nothing of a token's time
 
 

@@ -3,14 +3,14 @@ knows that such a test must not run a second time."""
 
 
 def assert_bytes(is_right, place):
-    """`place`: of what they are."""
+    """`place`: whose bytes."""
     if not is_right:
         raise AssertionError(f"wrong bytes of {place}")
 
 
 def assert_tokens(tokens, right):
     if tokens != right:
-        raise AssertionError(f"wrong tokens: {tokens}, and {right} are right")
+        raise AssertionError(f"wrong tokens: {tokens}, expected {right}")
 
 
 def assert_answer(answer, right, most):
@@ -18,7 +18,7 @@ def assert_answer(answer, right, most):
     assert_tokens(answer[0], right[0])
     ours, others = answer[1], right[1]
     if len(ours) != len(others) or not all(abs(one - other) <= most for one, other in zip(ours, others)):
-        raise AssertionError(f"wrong tokens: their logprobs are {ours}, and {others} are right, within {most}")
+        raise AssertionError(f"wrong tokens: their logprobs are {ours}, expected {others} within {most}")
 
 
 def assert_none_of(found, absent, what):
