@@ -90,7 +90,9 @@ TEST_P(Attack, LongFramesOfManyClientsAreNotKept) {
     ASSERT_TRUE(peers.back().receive().has_value()) << i;
     if (i == 9) first_bytes = resident_bytes();
   }
-  EXPECT_TRUE(has_taken_less_than(10 * kMiB, first_bytes)) << resident_bytes();
+  // Of the 50 MB that came since.
+  EXPECT_TRUE(has_taken_less_than(25 * kMiB, first_bytes))
+      << first_bytes << " " << resident_bytes();
 }
 
 // A node that bears little silence.

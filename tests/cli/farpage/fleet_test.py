@@ -42,8 +42,8 @@ class FleetTest(EtcdFleet, Case):
         return {name: self.status(node)["incarnation"] for name, node in nodes.items()}
 
     def is_whole(self, etcd, count):
-        fleet = self.fleet_status(etcd)
-        return [member["state"] for member in fleet["members"]] == ["serving"] * count
+        result = self.fleet(etcd, "status", "--json", "-")  # an error while no node is there yet
+        return result.returncode == 0 and [member["state"] for member in json.loads(result.stdout)["members"]] == ["serving"] * count
 
     def test_an_upgrade_loses_no_page(self):
         etcd = Etcd(self)
