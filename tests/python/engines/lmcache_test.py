@@ -335,7 +335,7 @@ class LmcacheTest(Case):
         client, space = l2.connector._connection.client, l2.connector._space
         names = space.keys([self.name(each) for each in keys])
         self.assertFalse((client.exists(names, timeout_s=PATIENCE_S).wait()["verdict"] == farpage.Verdict.READY).any())
-        self.assertNotIn(True, visible)
+        self.assertNotIn(True, visible, "wrong bytes: those of a store that failed")
         self.assertTrue(wait_until(lambda: l2.store(keys)))
         self.assertEqual(l2.load(keys), [True] * 4)
 

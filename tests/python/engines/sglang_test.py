@@ -93,7 +93,7 @@ class SglangTest(StorageCase):
     def test_sglangs_clear_leaves_nothing_that_is_found(self):
         engine, wanted, _ = self.stored(side=SIDE)
         self.assertTrue(engine.controller.clear_storage_backend())
-        self.assertEqual(engine.load(tokens(1000, PAGES))[0], 0)
+        self.assertEqual(engine.load(tokens(1000, PAGES))[0], 0, "wrong bytes: those of before the clear")
         self.assertEqual(engine.store(tokens(3000, PAGES))[2], PAGES)
         self.assertEqual(engine.load(tokens(3000, PAGES))[:2], (PAGES, PAGES))
         # Another engine has its own, as before.
@@ -321,7 +321,7 @@ class SglangTest(StorageCase):
         engines = [self.engine(kv_dtype=kind, dtype=name) for name, kind in kinds.items()]
         self.assertEqual([engine.host.dtype for engine in engines], [torch.uint8] * 2)
         self.assertEqual(engines[0].store(tokens(1000, PAGES))[2], PAGES)
-        self.assertEqual([engine.load(tokens(1000, PAGES))[0] for engine in engines], [PAGES, 0])
+        self.assertEqual([engine.load(tokens(1000, PAGES))[0] for engine in engines], [PAGES, 0], "wrong bytes: those of the other format")
 
     def test_fp8_without_its_format_is_not_stored(self):
         with self.assertLogs("farpage", "ERROR") as said:

@@ -60,7 +60,7 @@ class VllmTierTest(ManagerCase):
     def test_other_facts_never_find_them(self):
         self.stored().close()
         for facts in ({"model": "n"}, {"dtype": "float16"}, {"rank": 1}, {"blocks": 32}, {"salt": "x"}):
-            self.assertEqual(self.engine(**facts).load([0, 1]), [False, False], facts)
+            self.assertEqual(self.engine(**facts).load([0, 1]), [False, False], f"wrong bytes: those of {facts}")
 
     def test_each_fact_is_in_the_namespace(self):
         config = self.engine().spec.config
@@ -260,15 +260,15 @@ class VllmTierTest(ManagerCase):
             self.assertEqual({engine.manager.lookup(each, context) for each in asking}, {RETRY})
         engine.step()
         self.reset(engine)
-        self.assertEqual(engine.settled_prefix([0, 1, 2, 3], context), 0)
+        self.assertEqual(engine.settled_prefix([0, 1, 2, 3], context), 0, "wrong bytes: those of before the reset")
         engine.finish(context)
-        self.assertEqual(engine.load([0, 1, 2, 3]), [False] * 4)
+        self.assertEqual(engine.load([0, 1, 2, 3]), [False] * 4, "wrong bytes: those of before the reset")
         for first in range(0, 3 * CHUNKS, 4):
             engine.store(list(range(first, first + 4)))
             self.assertTrue(engine.idle())
         self.assertEqual(engine.load([0, 1, 2, 3]), [True] * 4)
         self.reset(engine)
-        self.assertEqual(engine.load([0, 1, 2, 3]), [False] * 4)
+        self.assertEqual(engine.load([0, 1, 2, 3]), [False] * 4, "wrong bytes: those of before the reset")
         self.assertEqual(self.engine().load([0, 1, 2, 3]), [True] * 4)  # of before the first reset
 
     def test_a_request_that_goes_on_over_a_reset_stores_nothing_more(self):

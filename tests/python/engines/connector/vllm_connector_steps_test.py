@@ -205,7 +205,7 @@ class PrefixTest(ConnectorCase):
         names = engine.connector._scheduler._names(engine.add(PROMPTS[0]), 0, BLOCKS)
         second = engine.workers[1].connector._worker
         self.assertEqual(second.connection.client.remove(second.shard.keys(names)[3]).wait(), 1)
-        self.assertEqual(self.engine(ranks=2).run(PROMPTS[:1])[1], [3 * BLOCK_TOKENS])
+        self.assertEqual(self.engine(ranks=2).run(PROMPTS[:1])[1], [3 * BLOCK_TOKENS], "wrong tokens: one rank lacks their bytes")
 
     def test_the_tenants_salt_of_vllm_holds(self):
         self.store(PROMPTS[:1])
@@ -435,9 +435,9 @@ class StartTest(ConnectorCase):
             type(worker.connector)(engine.vllm_config, worker.connector.role, KVCacheConfig(40, [], [KVCacheGroupSpec(["layer.0"], window)]))
 
     def test_a_setting_that_farpage_does_not_know(self):
-        engine = self.engine(connects=False, timeuot_ms=3)
+        engine = self.engine(connects=False, lnaes=3)
         connection = engine.workers[0].connector._worker.connection
-        self.assertTrue(wait_until(lambda: "timeuot_ms" in connection.why_not), connection.why_not)
+        self.assertTrue(wait_until(lambda: "did you mean 'lanes'?" in connection.why_not), connection.why_not)
         self.assert_generates(engine, [0], PROMPTS[:1])
 
 
