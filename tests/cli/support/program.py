@@ -21,7 +21,8 @@ SOURCE = pathlib.Path(__file__).resolve().parents[3]
 PATIENCE_S = 100
 
 
-def wait_until(condition, seconds=30):
+def wait_until(condition, seconds=PATIENCE_S):
+    """Whether it came true. A machine that is busy, or a sanitizer, may take long."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
