@@ -74,20 +74,36 @@ class Answer:
     seconds: float
 
 
+def tiered(model, tiers, cpu_chunks=CPU_CHUNKS):
+    """vLLM's tier on the CPU, with these below it."""
+    transfer = json.loads((SOURCE / "configs/engines/vllm.json").read_text(encoding="utf-8"))
+    extra = transfer["kv_connector_extra_config"]
+    given = extra["secondary_tiers"][0]
+    extra.update(spec_name="CpuTieringSpec", spec_module_path="vllm_cpu", cpu_bytes_to_use=cpu_chunks * chunk_bytes(model),
+                 secondary_tiers=[{**({} if "type" in tier else given), **tier} for tier in tiers])
+    return transfer
+
+
+def connected(**settings):
+    """FarpageConnector."""
+    transfer = json.loads((SOURCE / "configs/engines/vllm-connector.json").read_text(encoding="utf-8"))
+    transfer["kv_connector_extra_config"].update(settings)
+    return transfer
+
+
 class Engine:
-    def __init__(self, model, tiers, **options):
+    """`tiers`: those below vLLM's; or, with `transfer`, its whole configuration in their place."""
+
+    def __init__(self, model, tiers=(), transfer=None, **options):
         import torch
         from vllm import LLM, _custom_ops  # noqa: F401 (it loads the kernels that this release has)
         from vllm.config import KVTransferConfig
 
         if not hasattr(torch.ops._C, "cpu_attention_with_kv_cache"):
             import vllm_kernels  # noqa: F401
-        transfer = json.loads((SOURCE / "configs/engines/vllm.json").read_text(encoding="utf-8"))
+        if transfer is None:
+            transfer = tiered(model, tiers, options.pop("cpu_chunks", CPU_CHUNKS))
         transfer["engine_id"] = options.pop("engine_id", None)
-        extra = transfer["kv_connector_extra_config"]
-        given = extra["secondary_tiers"][0]
-        extra.update(spec_name="CpuTieringSpec", spec_module_path="vllm_cpu", cpu_bytes_to_use=options.pop("cpu_chunks", CPU_CHUNKS) * chunk_bytes(model),
-                     secondary_tiers=[{**({} if "type" in tier else given), **tier} for tier in tiers])
         self._llm = LLM(**{**dict(
             model=model, skip_tokenizer_init=True, dtype="float32", enforce_eager=True, block_size=BLOCK_TOKENS, max_model_len=512, max_num_seqs=2,
             max_num_batched_tokens=512, num_gpu_blocks_override=GPU_BLOCKS, seed=0, kv_transfer_config=KVTransferConfig(**transfer)), **options})
@@ -99,8 +115,13 @@ class Engine:
         return self._manager.secondary_tiers
 
     @property
+    def connector(self):
+        """In the scheduler of an engine in this process."""
+        return self._llm.llm_engine.engine_core.engine_core.scheduler.connector
+
+    @property
     def _manager(self):
-        return self._llm.llm_engine.engine_core.engine_core.scheduler.connector.connector_scheduler.manager
+        return self.connector.connector_scheduler.manager
 
     def generate(self, prompts, new_tokens=NEW_TOKENS, at_a_time=1, before_step=lambda ended: None):
         """[an Answer for each]. `before_step(ended)` is called with how many have ended; the time
