@@ -76,9 +76,9 @@ def device_pool(dtype=torch.bfloat16):
     return pool, PagedTokenToKVPoolAllocator(TOKENS, PAGE_TOKENS, dtype, "cpu", pool, False)
 
 
-def host_pool(pool, layout, ratio=2.0):
+def host_pool(pool, layout, ratio=2.0, allocator="default"):
     return MHATokenToKVPoolHost(pool._mha_buffer_info(), ratio, 0, PAGE_TOKENS, layout, pin_memory=False, device="cpu",
-                                device_capacity_tokens=TOKENS, start_layer=0, end_layer=LAYERS)
+                                device_capacity_tokens=TOKENS, start_layer=0, end_layer=LAYERS, allocator_type=allocator)
 
 
 def mamba_pool(side_state=False):
@@ -98,10 +98,10 @@ class Engine:
     """A controller of SGLang's, used as its scheduler does. `side`: {name: hit policy} of side
     pools, each of pages like KV's, which make it a HybridCacheController."""
 
-    def __init__(self, layout="page_first", model="m", side=None, kv_dtype=torch.bfloat16, **extra):
+    def __init__(self, layout="page_first", model="m", side=None, kv_dtype=torch.bfloat16, host_allocator="default", **extra):
         start_process_group()
         pool, allocator = device_pool(kv_dtype)
-        self.host = host_pool(pool, layout)
+        self.host = host_pool(pool, layout, allocator=host_allocator)
         self.side = {name: (host_pool(pool, layout), policy) for name, policy in (side or {}).items()}
         extra = {"backend_name": "farpage", "module_path": "farpage.engines.sglang", "class_name": "FarpageStorage", "interface_v1": 1, **extra}
         options = {"write_policy": "write_through", "io_backend": "direct", "storage_backend": "dynamic", "prefetch_threshold": PAGE_TOKENS,

@@ -2,6 +2,7 @@
 in an environment with SGLang (scripts/test-engines)."""
 
 import dataclasses
+import json
 import os
 import signal
 import threading
@@ -12,8 +13,10 @@ from unittest import mock
 
 import numpy
 import torch
-from program import wait_until
+from etcd import free_ports
+from program import fetch, values_of, wait_until
 from sglang_engine import PAGE_TOKENS, PAGES, PATIENCE_S, LogicalHostPool, PoolHitPolicy, PoolName, PoolTransfer, StorageCase, mamba_pool, tokens
+from sglang.srt.mem_cache.pool_host import common
 from truth import assert_bytes
 
 import farpage
@@ -59,6 +62,33 @@ class SglangTest(StorageCase):
         engine, _, _ = self.stored()
         buffer, (region,) = engine.host.kv_buffer, engine.storage._regions
         self.assertEqual((region.address, region.bytes), (buffer.data_ptr(), buffer.nbytes))
+
+    def test_a_host_pool_in_shared_memory_is_read_by_the_node_where_it_lies(self):
+        port, = free_ports(1)
+        self.node = self.start_node("--page-bytes", "256KiB", "--set", f"node.metrics_listen=127.0.0.1:{port}", pool="256MiB", name="measured")
+
+        def in_place():
+            return values_of(fetch(f"http://127.0.0.1:{port}/metrics"))["farpage_node_puts_in_place_total"]
+
+        for allocator, is_in_place in (("shm", True), ("default", False)):
+            engine, wanted, _ = self.stored(host_allocator=allocator, salt=allocator)
+            self.assert_loads(engine, PAGES, wanted)
+            # The node has the file from the second put on.
+            self.assertEqual(engine.store(tokens(5000, PAGES))[2], PAGES)
+            before = in_place()
+            self.assertEqual(engine.store(tokens(9000, PAGES))[2], PAGES)
+            self.assertEqual(in_place() - before, 2 * PAGES if is_in_place else 0, allocator)  # K and V
+            wanted, *_ = engine.last
+            engine.host.kv_buffer.zero_()
+            assert_bytes(all(map(torch.equal, engine.load(tokens(9000, PAGES))[3], wanted)), f"a pool of the allocator {allocator}")
+            engine.close()
+
+    def test_the_allocator_that_sglang_takes_for_its_host_pool(self):
+        shm = json.dumps({"allocator": "shm"})
+        for given, allocator in ((shm, "shm"), ("@sglang.json", "dynamic"), ("{}", "dynamic")):
+            memory = types.SimpleNamespace(hicache_storage_backend="dynamic", hicache_storage_backend_extra_config=given)
+            with mock.patch.object(common, "get_memory", lambda memory=memory: memory):
+                self.assertEqual(common.get_allocator_type(), allocator)
 
     def test_another_engine_finds_them(self):
         engine, wanted, _ = self.stored()
