@@ -25,9 +25,9 @@ class LoadingTest(Case):
         listen = "tcp://127.0.0.1:0" if backend == "tcp" else None
         node = self.start_node("--backend", backend, *arguments, name=backend, listen=listen)
         client = self.start_program("replay", "generate", "--requests", 100_000, "--page-bytes", 4096, "--backend", backend,
-                                    "--node", node.address)
+                                    "--node", node.address, "--set", "client.connect_ms=20000")
         self.assertTrue(wait_until(lambda: self.status(node)["verdicts"]["ready"] > 0 or client.poll() is not None))
-        self.assertIsNone(client.poll())
+        self.assertIsNone(client.poll(), client.poll() is not None and client.communicate()[1])
         return ucx_mapped(node), ucx_mapped(client)
 
     def test_only_where_it_was_asked_for(self):
