@@ -77,7 +77,8 @@ class SglangTest(StorageCase):
             self.assertEqual(engine.store(tokens(5000, PAGES))[2], PAGES)
             before = in_place()
             self.assertEqual(engine.store(tokens(9000, PAGES))[2], PAGES)
-            self.assertEqual(in_place() - before, 2 * PAGES if is_in_place else 0, allocator)  # K and V
+            # K and V.
+            self.assertEqual(in_place() - before, 2 * PAGES if is_in_place else 0, allocator)
             wanted, *_ = engine.last
             engine.host.kv_buffer.zero_()
             assert_bytes(all(map(torch.equal, engine.load(tokens(9000, PAGES))[3], wanted)), f"a pool of the allocator {allocator}")
