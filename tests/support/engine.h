@@ -61,7 +61,8 @@ class Engine {
     std::memcpy(&number, frame(index).data(), sizeof number);
     std::vector<std::byte> whole(page_bytes_);
     fill_page(whole, key, number);
-    if (!std::ranges::equal(frame(index), whole)) return std::nullopt;
+    // Tests are not optimized, and compare many MiB so.
+    if (std::memcmp(frame(index).data(), whole.data(), page_bytes_) != 0) return std::nullopt;
     return number;
   }
 
