@@ -43,9 +43,8 @@ struct Disturbance {
 };
 std::string describe(const Disturbance& disturbance);
 
-// All nodes share this machine, each renews with each, and they join one after the other: leases,
-// the longest disturbances and limits of time grow with their number, and are of up to 8 nodes
-// as they are written down.
+// How many times as long leases, the longest disturbances and limits of time are as for 8 nodes:
+// all nodes share this machine, each renews with each, and they join one after the other.
 constexpr uint64_t slowness(uint64_t nodes) {
   return round_up(nodes, 8) / 8;
 }
