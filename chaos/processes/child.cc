@@ -16,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/process/fork_program.h"
 #include "base/unique_fd.h"
 
 namespace farpage::processes {
@@ -54,7 +55,7 @@ Result<Child> Child::start(const ChildOptions& options) {
   arguments.push_back(nullptr);
   ::signal(SIGCHLD, SIG_DFL);  // ignored, as who started this may have had it, no end is told
   const pid_t parent = ::getpid();
-  const pid_t pid = ::fork();
+  const pid_t pid = fork_program();
   if (pid == 0) {
     become(options.program.c_str(), arguments.data(), log.get(), options.network, parent);
   }

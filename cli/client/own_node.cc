@@ -17,6 +17,7 @@
 
 #include "backends/backends.h"
 #include "base/memory/system_memory.h"
+#include "base/process/fork_program.h"
 #include "base/units.h"
 #include "cli/client/node_program.h"
 #include "net/listening_socket.h"
@@ -100,7 +101,7 @@ Result<void> OwnNode::spawn(std::vector<std::string> words, const UniqueFd& read
                                          program));
   }
   const pid_t parent = ::getpid();
-  pid_ = ::fork();
+  pid_ = fork_program();
   if (pid_ == 0) become_node(program.c_str(), arguments.data(), ready.get(), parent);
   if (pid_ < 0) return fail_errno(errno, "cannot start a process for the memory node");
   return {};

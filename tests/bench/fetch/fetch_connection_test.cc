@@ -51,8 +51,8 @@ TEST_F(FetchConnectionTest, FetchThatIsNotReleasedHoldsUpNoOther) {
   options.hedge = true;
   const auto connection = FetchConnection::open(*client_, options, keys_, 1).value();
   connection->warm_up(0, keys_.size());
-  // As many as there are slots, each time: the lane may hedge one page in forty, and how many it has
-  // hedged when the read is lost must not depend on real time.
+  // As many as there are slots, each time: the lane may hedge one page in forty, and how many it
+  // has hedged when the read is lost must not depend on real time.
   while (connection->totals().fetches < 1'000) connection->fetch_for(0);
   fault::FaultPlan plan;
   plan.of(FaultKind::kLost) = 1;
