@@ -55,15 +55,20 @@ class Drain {
     return ask_member(node, options_, interrupts_);
   }
 
-  // True: it leaves.
+  // True: it leaves. An etcd that is away before that is an error. Afterwards it is none: whether
+  // the node leaves, the next look tells.
   Result<bool> begin() {
     waits_for_ = "for an epoch that lasts";
-    auto fleet = etcd::read_fleet(client_, deadline());
+    auto fleet = read_again();
+    if (!fleet && may_leave_) return passes(fleet.error());
     if (!fleet) return tl::unexpected(fleet.error());
     if (auto can_be = look(*fleet); !can_be) return tl::unexpected(can_be.error());
     auto begun = etcd::begin_leaving(client_, arguments_.name, *fleet, deadline());
     if (!begun && begun.error().code == Code::kAborted) return false;
-    if (!begun) return tl::unexpected(begun.error());
+    if (!begun) {
+      may_leave_ = true;  // and only the answer is lost
+      return passes(begun.error());
+    }
     leaving_.emplace(arguments_.name, *fleet);
     leaving_->begun(*begun);
     return true;
@@ -223,7 +228,8 @@ class Drain {
   const Interrupts& interrupts_;
   etcd::Client client_;
   std::optional<etcd::Leaving> leaving_;  // since that has begun
-  bool may_be_let_go_ = false;
+  bool may_leave_ = false;                // that has been asked of etcd
+  bool may_be_let_go_ = false;            // so has that
   std::string waits_for_;
   uint64_t away_since_ns_ = 0;  // etcd; 0: it is here
   uint64_t told_ns_ = 0;

@@ -11,6 +11,7 @@ from counts import Counts
 from etcd import Etcd
 from faults import Steady
 from fleet import NAMES, PACE, TTL_S, EtcdFleet
+from losing_etcd import LosingEtcd
 from program import Case, wait_until
 
 
@@ -223,6 +224,16 @@ class EtcdTest(EtcdFleet, Counts, Case):
         output, errors = drain.communicate(timeout=60)
         self.assertEqual(drain.returncode, 0, errors)
         self.assertIn("b is drained", output)
+
+    def test_drain_goes_on_though_etcds_answers_to_its_writes_are_lost(self):
+        etcd = Etcd(self)
+        nodes = self.start_fleet(etcd)
+        self.assertTrue(wait_until(lambda: not any(self.status(node)["fleet"]["to_fill"] for node in nodes.values())))
+        losing = LosingEtcd(self, etcd, losses=2)  # that it may leave, and that it may end
+        result = self.drain(losing, "b")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(losing.left, 0)
+        self.assertEqual(self.members(etcd), 2)
 
     def test_drain_says_that_another_node_which_dies_may_have_had_the_last_copy(self):
         etcd = Etcd(self)
