@@ -149,10 +149,11 @@ std::vector<PageVerdict> Engine::fetch(std::span<const size_t> keys, uint64_t in
     running.pages.push_back(page);
   }
   running.verdicts.resize(running.requests.size());
+  const ProcessorWait processor;
   const uint64_t deadline_ns = now_ns() + in_ns;
   begin(running, deadline_ns, hedge);
   wait(running);
-  ended(deadline_ns, "a fetch", gpu_ == nullptr ? 1 : 3);
+  ended(deadline_ns, "a fetch", processor, gpu_ == nullptr ? 0 : 2);
   take_verdicts(running);
   for (size_t page = 0; page < running.pages.size(); ++page) {
     judge(running, page);
@@ -213,12 +214,13 @@ void Engine::take_verdicts(Running& running) {
   }
 }
 
-void Engine::ended(uint64_t deadline_ns, const char* what, uint64_t threads) {
+void Engine::ended(uint64_t deadline_ns, const char* what, const ProcessorWait& wait,
+                   uint64_t others) {
   const uint64_t now = now_ns();
   if (now <= deadline_ns || lateness_.size() >= kMostLate) return;
   lateness_.push_back({now - deadline_ns,
                        fmt::format("{}: {} at +{:.3f} s", name_, what, checker_.seconds()),
-                       threads});
+                       wait.waited_ns(), others});
 }
 
 // A page that is ready by a hedge lies in a place of the lane's, all others in their frames.
@@ -297,11 +299,12 @@ std::vector<PutResult> Engine::put(std::span<const size_t> keys, uint64_t in_ns)
     requests.push_back({name, region_.slice(frames_.offset(frame), length)});
     frames.push_back(frame);
   }
+  const ProcessorWait processor;
   const uint64_t deadline_ns = now_ns() + in_ns;
   Put put = client_->put(requests, deadline_ns);
   const std::span<const PutResult> waited = put.wait();
   std::vector<PutResult> results(waited.begin(), waited.end());
-  ended(deadline_ns, "a put");
+  ended(deadline_ns, "a put", processor);
   put.wait_released(kNever);
   for (const size_t frame : frames) frames_.give_back(frame);
   counts_.puts += requests.size();
@@ -326,9 +329,10 @@ void Engine::remove(size_t key, uint64_t in_ns) {
   const PageKey& name = keys_.all[key];
   const Truth::SentRemove sent =
       checker_.with_truth([&](Truth& truth) { return truth.send_remove(name); });
+  const ProcessorWait processor;
   const uint64_t deadline_ns = now_ns() + in_ns;
   const Result<uint64_t> removed = client_->remove({&name, 1}, deadline_ns).wait();
-  ended(deadline_ns, "a remove");
+  ended(deadline_ns, "a remove", processor);
   ++counts_.removes;
   if (!removed) {
     counts_.troubles += is_of_silence(removed.error().code) ? 1 : 0;

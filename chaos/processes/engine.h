@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "chaos/processes/checker.h"
 #include "chaos/processes/gpu_frames.h"
+#include "report/processor_wait.h"
 #include "sim/page_frames.h"
 #include "tier/client.h"
 
@@ -53,9 +54,10 @@ class Engine {
   struct Lateness {
     uint64_t ns;
     std::string what;
-    // Threads of which each may have had to wait for a processor, one after the other: into a GPU,
-    // the client's, one that had the driver's lock, and the one that saw the end.
-    uint64_t threads;
+    uint64_t waited_ns;  // its thread, for a processor, from its beginning on
+    // Other threads of which each may have had to wait for a processor, one after the other: into a
+    // GPU, the client's, and one that had the driver's lock.
+    uint64_t others;
   };
 
   // `checker` and `keys` outlive it. Into a GPU it hedges nothing: that is for who drives a lane.
@@ -118,7 +120,8 @@ class Engine {
   void give_back(Running& running);
   void look_at_held();
   void look_at_released(const Running& running);
-  void ended(uint64_t deadline_ns, const char* what, uint64_t threads = 1);
+  void ended(uint64_t deadline_ns, const char* what, const ProcessorWait& wait,
+             uint64_t others = 0);
   uint64_t now_ns() const { return client_->clock().now_ns(); }
 
   const std::string name_;

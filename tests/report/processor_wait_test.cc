@@ -1,0 +1,49 @@
+#include "report/processor_wait.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/units.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kLongestNs = 100 * kSecond;
+
+// From then on the thread runs on the processor that it runs on now.
+void stay() {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<size_t>(::sched_getcpu()), &one);
+  ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+}
+
+TEST(ProcessorWait, CountsWhatAnotherThreadOnTheSameProcessorTakes) {
+  if (!std::filesystem::exists("/proc/thread-self/schedstat")) {
+    GTEST_SKIP() << "this kernel does not count how long threads wait (CONFIG_SCHED_INFO)";
+  }
+  std::thread([] {
+    stay();
+    const ProcessorWait wait;
+    std::atomic<bool> is_over = false;
+    std::thread other([&] {
+      while (!is_over) {
+      }
+    });
+    const uint64_t end_ns = boottime_clock().now_ns() + kLongestNs;
+    while (wait.waited_ns() < 20 * kMillisecond && boottime_clock().now_ns() < end_ns) {
+    }
+    is_over = true;
+    other.join();
+    const uint64_t later_ns = ProcessorWait().waited_ns();
+    EXPECT_GE(wait.waited_ns(), 20 * kMillisecond + later_ns);  // each from when it is made
+  }).join();
+}
+
+}  // namespace
+}  // namespace farpage
