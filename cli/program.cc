@@ -9,6 +9,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "base/config/suggestion.h"
 #include "base/stderr.h"
 #include "cli/exit_code.h"
 #include "cli/standard_streams.h"
@@ -19,6 +20,28 @@
 namespace farpage {
 namespace {
 
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+// The first word that this command does not know, and which one it may stand for. Empty: it knows
+// all of them, or they are the value of an option that it does not know.
+std::string unknown_word(const CLI::App& command, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (!word.starts_with('-')) continue;
+    const std::string name = word.substr(0, word.find('='));
+    return fmt::format("unknown option '{}'{}", name, suggestion(name, option_names(command)));
+  }
+  std::vector<std::string> names;
+  for (const CLI::App* below : command.get_subcommands({})) names.push_back(below->get_name());
+  if (words.empty() || names.empty()) return "";
+  return fmt::format("unknown command '{}'{}", words.front(), suggestion(words.front(), names));
+}
+
 // The error, and where to read on.
 std::string usage_error(const CLI::App* app, const CLI::Error& error) {
   const CLI::App* used = app;
@@ -28,7 +51,9 @@ std::string usage_error(const CLI::App* app, const CLI::Error& error) {
        parent = parent->get_parent()) {
     name.insert(0, parent->get_name() + " ");
   }
-  return fmt::format("{}: {}\nTry '{} --help'.\n", app->get_name(), error.what(), name);
+  const std::string unknown = unknown_word(*used, app->remaining(true));
+  return fmt::format("{}: {}\nTry '{} --help'.\n", app->get_name(),
+                     unknown.empty() ? error.what() : unknown, name);
 }
 
 // Help and version are results, and go to standard output.

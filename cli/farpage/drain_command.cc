@@ -239,10 +239,10 @@ int run_drain(const DrainArguments& arguments) {
   const Result<ConnectOptions> options = arguments.reach.load();
   if (!options) return report_error(options.error(), kExitUsage);
   if (!options->etcd.is_given()) {
-    return report_error(
-        {Code::kInvalid,
-         "only members of a fleet in etcd can be drained: name the etcd with etcd.endpoints"},
-        kExitUsage);
+    return report_error({Code::kInvalid,
+                         "only members of a fleet in etcd can be drained: name the etcd with --set "
+                         "etcd.endpoints=URL, or in the file of --config"},
+                        kExitUsage);
   }
   auto access = options->etcd.load();
   if (!access) return report_error(access.error(), kExitUsage);

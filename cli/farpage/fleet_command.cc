@@ -36,7 +36,9 @@ Result<FleetAccess> load(const FleetArguments& arguments) {
   auto options = arguments.reach.load();
   if (!options) return tl::unexpected(options.error());
   if (!options->etcd.is_given()) {
-    return fail(Code::kInvalid, "which fleet? Name its etcd with etcd.endpoints");
+    return fail(
+        Code::kInvalid,
+        "which fleet? Name its etcd with --set etcd.endpoints=URL, or in the file of --config");
   }
   auto access = options->etcd.load();
   if (!access) return tl::unexpected(access.error());

@@ -18,7 +18,16 @@ class UsageTest(Case):
         self.assertRegex(self.run_program("--version").stdout, r"^farpage \d+\.\d+\.\d+\n$")
 
     def test_unknown_option(self):
-        self.assert_fails(self.run_program("replay", "--pages", "5"), 2, "--pages", "farpage-lab replay --help")
+        self.assert_fails(self.run_program("replay", "--pages", "5"), 2, "'--pages'", "farpage-lab replay --help")
+        for words in (["--pool-byts", "5"], ["--pool-byts=5"], ["--page-bytes", "5", "--pool-byts", "5"]):
+            self.assert_fails(self.run_program("node", *words), 2,
+                              "unknown option '--pool-byts'; did you mean '--pool-bytes'?", "farpage node --help")
+
+    def test_unknown_command(self):
+        self.assert_fails(self.run_program("stats"), 2, "unknown command 'stats'; did you mean 'status'?", "farpage --help")
+        self.assert_fails(self.run_program("fleet", "upgrad"), 2, "'upgrad'; did you mean 'upgrade'?", "farpage fleet --help")
+        self.assert_fails(self.run_program("fleet", "zzz", "--x"), 2, "unknown option '--x'")
+        self.assert_fails(self.run_program("flush", "zzz", "yyy"), 2, "yyy", "farpage flush --help")
 
     def test_unknown_backend(self):
         self.assert_fails(self.run_program("bench", "fetch", "--backend", "carrier"), 2,
