@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <thread>
 
 #include "base/clock.h"
 #include "etcd/drain.h"
@@ -12,6 +14,7 @@ namespace farpage {
 namespace {
 
 constexpr uint64_t kCallNs = 5 * kSecond;
+constexpr size_t kAskedAtOnce = 32;
 
 MemberLook look_at(const Member* member, const etcd::NodeRecord* record) {
   MemberLook look;
@@ -27,6 +30,23 @@ MemberLook look_at(const Member* member, const etcd::NodeRecord* record) {
     look.address = record->address;
   }
   return look;
+}
+
+// Of each, in their order. One that does not answer holds up few others.
+std::vector<Result<StatusReply>> ask_all(const std::vector<etcd::NodeRecord>& nodes,
+                                         const ConnectOptions& options,
+                                         const Interrupts& interrupts) {
+  std::vector<Result<StatusReply>> replies(nodes.size());
+  std::atomic<size_t> next = 0;
+  const auto ask = [&] {
+    for (size_t i = next++; i < nodes.size(); i = next++) {
+      replies[i] = ask_member(nodes[i], options, interrupts);
+    }
+  };
+  std::vector<std::jthread> threads;
+  while (threads.size() < std::min(kAskedAtOnce, nodes.size())) threads.emplace_back(ask);
+  threads.clear();  // waits for them
+  return replies;
 }
 
 }  // namespace
@@ -70,9 +90,11 @@ Result<FleetLook> look_at_fleet(etcd::Client& client, const ConnectOptions& opti
   if (!fleet) return tl::unexpected(fleet.error());
   const Epoch& epoch = fleet->registered.epoch;
   FleetLook look{.epoch = epoch.number, .replicas = epoch.replicas};
-  for (const etcd::NodeRecord& node : fleet->nodes) {
+  const std::vector<Result<StatusReply>> replies = ask_all(fleet->nodes, options, interrupts);
+  for (size_t i = 0; i < replies.size(); ++i) {
+    const etcd::NodeRecord& node = fleet->nodes[i];
+    const Result<StatusReply>& status = replies[i];
     MemberLook& member = look.members.emplace_back(look_at(epoch.find(node_id(node.name)), &node));
-    const auto status = ask_member(node, options, interrupts);
     // Failures that no wait mends.
     const Code code = status ? Code::kOk : status.error().code;
     if (code == Code::kAborted || code == Code::kInvalid) return tl::unexpected(status.error());

@@ -9,6 +9,7 @@ import unittest
 from etcd import Etcd, free_ports
 from faults import Steady
 from fleet import NAMES, PACE, EtcdFleet
+from listening import Listening
 from program import PATIENCE_S, PROGRAM, Case, wait_until
 
 # What supervises a node elsewhere: it starts the node again, empty, whenever it has ended.
@@ -65,6 +66,15 @@ class FleetTest(EtcdFleet, Case):
         replay.wait_until_back()
         self.assertEqual(replay.metrics()["miss"], missed)
         replay.result()
+
+    def test_status_does_not_wait_for_one_silent_node_before_it_asks_the_next(self):
+        etcd = Etcd(self)
+        self.start_fleet(etcd, ("a",), "cluster.replicas=1")
+        silent = [Listening(self, lambda connection: None) for _ in range(3)]
+        for number, node in enumerate(silent):
+            etcd.control("put", f"/farpage/farpage/nodes/s{number}", json.dumps({"address": node.address, "owner": "0" * 16}))
+        self.start_program("fleet", "status", *self.reach(etcd, f"client.connect_ms={10 * PATIENCE_S * 1000}"))
+        self.assertTrue(wait_until(lambda: all(node.met for node in silent)))
 
     def test_status_shows_who_fills_and_who_is_silent(self):
         etcd = Etcd(self)
