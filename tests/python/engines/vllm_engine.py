@@ -35,12 +35,18 @@ def why_not_at_length():
 
 
 def model_folder(folder):
-    """That of SmolLM2-135M where the variable names it, or of a tiny Llama of random weights, made
-    in `folder`. Says which."""
+    """That of SmolLM2-135M where the variable names it, or of a tiny Llama, made in `folder`. Says
+    which."""
     named = os.environ.get(MODEL_VARIABLE)
     if named:
         print(f"the model is {named}", flush=True)
         return named
+    print(f"the model is a tiny Llama of random weights; {MODEL_VARIABLE} names the folder of another", flush=True)
+    return tiny_model(folder)
+
+
+def tiny_model(folder):
+    """A Llama of random weights, made in `folder`: a token of it takes a hundredth of the time."""
     import torch
     import transformers
 
@@ -48,7 +54,6 @@ def model_folder(folder):
     config = transformers.LlamaConfig(vocab_size=1024, hidden_size=256, intermediate_size=512, num_hidden_layers=4, num_attention_heads=4,
                                       num_key_value_heads=2, max_position_embeddings=4096, initializer_range=0.1)
     transformers.LlamaForCausalLM(config).save_pretrained(folder)
-    print(f"the model is a tiny Llama of random weights; {MODEL_VARIABLE} names the folder of another", flush=True)
     return str(folder)
 
 

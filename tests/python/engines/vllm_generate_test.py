@@ -22,8 +22,8 @@ from vllm_engine import (  # noqa: E402
     PROMPT_CHUNKS,
     Engine,
     chunk_bytes,
-    model_folder,
     prompt,
+    tiny_model,
     why_not_at_length,
 )
 
@@ -90,6 +90,8 @@ class Waits:
 
 class GenerateCase(Case):
     TIMEOUT_MS = PATIENT_MS
+    ENGINE = {}  # its options
+    make_model = staticmethod(tiny_model)
 
     @classmethod
     def setUpClass(cls):
@@ -97,8 +99,8 @@ class GenerateCase(Case):
         cls.addClassCleanup(folder.cleanup)
         cls.name = f"{folder.name}/node"  # the epochs of all tests' nodes are in one file
         cls.address = f"{cls.name}.sock"
-        cls.model = model_folder(pathlib.Path(folder.name) / "model")
-        cls.engine = Engine(cls.model, [{"node": cls.address, "timeout_ms": cls.TIMEOUT_MS, "store_timeout_ms": PATIENT_MS}])
+        cls.model = cls.make_model(pathlib.Path(folder.name) / "model")
+        cls.engine = Engine(cls.model, [{"node": cls.address, "timeout_ms": cls.TIMEOUT_MS, "store_timeout_ms": PATIENT_MS}], **cls.ENGINE)
         cls.addClassCleanup(cls.engine.close)
         cls.tier = cls.engine.tiers[0]
         cls.prompts = iter(range(1, 1_000_000))

@@ -11,7 +11,7 @@ import unittest
 
 from program import Case, wait_until
 from truth import assert_answer
-from vllm_engine import ENVIRONMENT, PROMPT_CHUNKS, SOURCE, chunk_bytes, model_folder, why_not_at_length
+from vllm_engine import ENVIRONMENT, PROMPT_CHUNKS, SOURCE, chunk_bytes, tiny_model, why_not_at_length
 
 CACHED_TOKENS = PROMPT_CHUNKS * 32
 NEAR = 1e-3  # between logprobs, where other parts of a prompt were computed together
@@ -73,7 +73,7 @@ class Program:
 class ProcessesTest(Case):
     def setUp(self):
         super().setUp()
-        self.model = model_folder(self.folder / "model")
+        self.model = tiny_model(self.folder / "model")
         self.others = iter(range(1_000_000, 2_000_000))
 
     def start(self, name, node, *, processes=True, **options):

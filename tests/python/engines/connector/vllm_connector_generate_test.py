@@ -16,8 +16,8 @@ from vllm_engine import (  # noqa: E402
     Engine,
     chunk_bytes,
     connected,
-    model_folder,
     prompt,
+    tiny_model,
     why_not_at_length,
 )
 
@@ -45,7 +45,7 @@ class ConnectorGeneratesCase:
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.name = f"{folder.name}/node"
-        cls.model = model_folder(pathlib.Path(folder.name) / "model")
+        cls.model = tiny_model(pathlib.Path(folder.name) / "model")
         cls.engine = Engine(cls.model, transfer=connected(node=f"{cls.name}.sock", pages=cls.pages, timeout_ms=PATIENT_MS, store_timeout_ms=PATIENT_MS))
         cls.addClassCleanup(cls.engine.close)
         cls.worker = get_kv_transfer_group()._worker
