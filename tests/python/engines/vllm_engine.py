@@ -162,12 +162,19 @@ class Engine:
         return Answer(list(chosen.token_ids), logprobs, min(one - other for one, other in zip(logprobs, others)), output.num_cached_tokens, steps, seconds)
 
     def settle(self):
-        """Until the tiers of an engine in this process have nothing under way: vLLM begins and ends
-        their work in steps of other requests."""
+        """Until the tiers or the connector of an engine in this process have nothing under way:
+        vLLM begins and ends their work in steps of other requests."""
         while True:
             self.generate([[5, 6, 7]], new_tokens=4)
-            if not self._manager._jobs:
+            if not self._under_way:
                 return
+
+    @property
+    def _under_way(self):
+        if hasattr(self.connector, "connector_scheduler"):
+            return self._manager._jobs
+        from vllm.distributed.kv_transfer import get_kv_transfer_group
+        return get_kv_transfer_group()._worker._stores._under_way
 
     def close(self):
         self._llm.llm_engine.engine_core.shutdown()

@@ -135,10 +135,13 @@ class Engine:
             worker.connector.shutdown()
         self.connector.shutdown()
 
-    def add(self, prompt, tokens=4, salt=None):
+    def request(self, prompt, tokens=4, salt=None):
         self._requests += 1
         sampling = SamplingParams(temperature=0.0, max_tokens=tokens, ignore_eos=True)
-        request = Request(f"r{self._requests}", list(prompt), sampling, None, cache_salt=salt, block_hasher=self._hasher)
+        return Request(f"r{self._requests}", list(prompt), sampling, None, cache_salt=salt, block_hasher=self._hasher)
+
+    def add(self, prompt, tokens=4, salt=None):
+        request = self.request(prompt, tokens, salt)
         self.scheduler.add_request(request)
         return request
 
