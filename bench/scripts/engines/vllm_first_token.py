@@ -17,7 +17,14 @@ import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(SOURCE / "tests/python/engines")]
-from vllm_engine import ENVIRONMENT, Engine, chunk_bytes, connected, model_folder, prompt  # noqa: E402
+from vllm_engine import (  # noqa: E402
+    ENVIRONMENT,
+    Engine,
+    chunk_bytes,
+    connected,
+    model_folder,
+    prompt,
+)
 
 CHUNKS = 64
 TOKENS = CHUNKS * 32 + 16
