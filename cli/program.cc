@@ -28,18 +28,21 @@ std::vector<std::string> option_names(const CLI::App& command) {
   return names;
 }
 
-// The first word that this command does not know, and which one it may stand for. Empty: it knows
-// all of them, or they are the value of an option that it does not know.
+// The word that this command does not know, and which one it may stand for. Empty: there is none,
+// or the command has no commands of its own.
 std::string unknown_word(const CLI::App& command, const std::vector<std::string>& words) {
+  std::vector<std::string> names;
+  for (const CLI::App* below : command.get_subcommands({})) names.push_back(below->get_name());
+  const bool is_command = !words.empty() && !words.front().starts_with('-');
+  if (is_command && !names.empty()) {
+    return fmt::format("unknown command '{}'{}", words.front(), suggestion(words.front(), names));
+  }
   for (const std::string& word : words) {
     if (!word.starts_with('-')) continue;
     const std::string name = word.substr(0, word.find('='));
     return fmt::format("unknown option '{}'{}", name, suggestion(name, option_names(command)));
   }
-  std::vector<std::string> names;
-  for (const CLI::App* below : command.get_subcommands({})) names.push_back(below->get_name());
-  if (words.empty() || names.empty()) return "";
-  return fmt::format("unknown command '{}'{}", words.front(), suggestion(words.front(), names));
+  return "";
 }
 
 // The error, and where to read on.

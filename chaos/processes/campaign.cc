@@ -397,13 +397,12 @@ class Campaign {
     engines_.clear();
   }
 
-  // Later than its thread had to wait for a processor, and than the watchdog had to.
   void judge_lateness() {
     const auto to_ms = [](uint64_t ns) { return static_cast<double>(ns) / kMillisecond; };
     const uint64_t most_ns = result_.delay_most_ns;
-    for (const Engine::Lateness& late : late_) {
+    for (const Lateness& late : late_) {
       result_.lateness_ns.push_back(late.ns);
-      if (late.ns <= std::max(late.waited_ns, most_ns) + late.others * most_ns) continue;
+      if (late.is_explained(most_ns)) continue;
       checker_.add(FindingKind::kMissedDeadlines,
                    fmt::format("{} ended {:.3f} ms after its deadline; its thread waited {:.3f} ms "
                                "for a processor, and the watchdog {:.3f} ms at most",
@@ -427,7 +426,7 @@ class Campaign {
   std::unique_ptr<Fleet> fleet_;
   std::unique_ptr<Engine> prober_;
   std::vector<std::unique_ptr<Engine>> engines_;
-  std::vector<Engine::Lateness> late_;
+  std::vector<Lateness> late_;
   std::optional<KeptPages> kept_;
   std::deque<Felt> felt_;
   size_t crashes_ = 0;

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "chaos/processes/checker.h"
 #include "chaos/processes/gpu_frames.h"
+#include "chaos/processes/lateness.h"
 #include "report/processor_wait.h"
 #include "sim/page_frames.h"
 #include "tier/client.h"
@@ -49,15 +50,6 @@ class Engine {
     std::atomic<uint64_t> removes_acknowledged = 0;
     // Pages, puts and removes that somebody's silence has cost, though they had time.
     std::atomic<uint64_t> troubles = 0;
-  };
-  // Of a fetch, put or remove that was not seen to have ended before its deadline.
-  struct Lateness {
-    uint64_t ns;
-    std::string what;
-    uint64_t waited_ns;  // its thread, for a processor, from its beginning on
-    // Other threads of which each may have had to wait for a processor, one after the other: into a
-    // GPU, the client's, and one that had the driver's lock.
-    uint64_t others;
   };
 
   // `checker` and `keys` outlive it. Into a GPU it hedges nothing: that is for who drives a lane.

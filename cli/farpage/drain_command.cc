@@ -60,15 +60,16 @@ class Drain {
   Result<bool> begin() {
     waits_for_ = "for an epoch that lasts";
     auto fleet = read_again();
-    if (!fleet && may_leave_) return passes(fleet.error());
+    if (!fleet && may_leave_) return passes(fleet.error(), silent_since_ns_);
     if (!fleet) return tl::unexpected(fleet.error());
     if (auto can_be = look(*fleet); !can_be) return tl::unexpected(can_be.error());
     auto begun = etcd::begin_leaving(client_, arguments_.name, *fleet, deadline());
     if (!begun && begun.error().code == Code::kAborted) return false;
     if (!begun) {
       may_leave_ = true;  // and only the answer is lost
-      return passes(begun.error());
+      return passes(begun.error(), unwritten_since_ns_);
     }
+    unwritten_since_ns_ = 0;
     leaving_.emplace(arguments_.name, *fleet);
     leaving_->begun(*begun);
     return true;
@@ -126,7 +127,7 @@ class Drain {
   // True: the others had all that it held while it was still there, and it may end.
   Result<bool> fill_and_let_go() {
     auto fleet = read_again();
-    if (!fleet) return passes(fleet.error());
+    if (!fleet) return passes(fleet.error(), silent_since_ns_);
     if (may_be_let_go_) {
       const auto over = leaving_->is_over(*fleet);
       if (over && *over) return true;
@@ -152,7 +153,7 @@ class Drain {
     if (gone) return true;
     if (gone.error().code == Code::kAborted) return false;
     may_be_let_go_ = true;  // and only the answer is lost
-    return passes(gone.error());
+    return passes(gone.error(), unwritten_since_ns_);
   }
 
   // Pages that a member has to fill, if this run of it is in this epoch.
@@ -175,22 +176,23 @@ class Drain {
   Result<bool> see_it_gone() {
     waits_for_ = "for its process to end (with tenants: once all of them are drained)";
     auto fleet = read_again();
-    if (!fleet) return passes(fleet.error());
+    if (!fleet) return passes(fleet.error(), silent_since_ns_);
     return leaving_->is_over(*fleet);
   }
 
   Result<etcd::FleetRecord> read_again() {
     auto fleet = etcd::read_fleet(client_, deadline());
-    if (fleet) away_since_ns_ = 0;
+    if (fleet) silent_since_ns_ = 0;
     return fleet;
   }
 
-  // It leaves all the same while etcd gives no answer, as to a process that was stopped meanwhile.
-  Result<bool> passes(const Error& error) {
+  // The node leaves all the same while etcd gives no answer, as to a process that was stopped
+  // meanwhile. `since_ns`: when it began, and 0 before. A full etcd answers reads and no writes.
+  Result<bool> passes(const Error& error, uint64_t& since_ns) {
     const bool is_away = error.code == Code::kTimeout || error.code == Code::kUnavailable;
     const uint64_t now = boottime_clock().now_ns();
-    if (away_since_ns_ == 0) away_since_ns_ = now;
-    if (!is_away || now - away_since_ns_ >= kAwayNs) return tl::unexpected(error);
+    if (since_ns == 0) since_ns = now;
+    if (!is_away || now - since_ns >= kAwayNs) return tl::unexpected(error);
     waits_for_ = fmt::format("for {}", error.message);
     return false;
   }
@@ -216,7 +218,7 @@ class Drain {
     pollfd stop = {interrupts_.fd(), POLLIN, 0};
     ::poll(&stop, 1, kLookMs);
     if (!interrupts_.interrupted()) return {};
-    if (!leaving_) return fail(Code::kAborted, "interrupted");
+    if (!leaving_ && !may_leave_) return fail(Code::kAborted, "interrupted");
     return fail(Code::kAborted,
                 fmt::format("interrupted: '{}' keeps leaving, and running this command again keeps "
                             "waiting for it; if the node restarts, it comes back",
@@ -231,7 +233,8 @@ class Drain {
   bool may_leave_ = false;                // that has been asked of etcd
   bool may_be_let_go_ = false;            // so has that
   std::string waits_for_;
-  uint64_t away_since_ns_ = 0;  // etcd; 0: it is here
+  uint64_t silent_since_ns_ = 0;     // etcd has answered no read; 0: it has
+  uint64_t unwritten_since_ns_ = 0;  // ... and no write
   uint64_t told_ns_ = 0;
 };
 

@@ -10,8 +10,8 @@ import unittest
 from namespaces import require_namespaces
 from program import LAB, Case, processes_naming, require_root, skip_or_fail, wait_until
 
-# A fetch that ended later after its deadline than the watchdog's longest delay counts as missed:
-# this machine's load is out of it.
+# A fetch that ended late counts as missed unless its thread, or the watchdog, waited as long for a
+# processor: this machine's load is out of it.
 FINDINGS = ("wrong_bytes", "went_back", "late_landings", "missed_deadlines", "lost_acknowledged_puts", "unfinished")
 OF_NETWORK = ("link_down", "parted", "etcd_parted")
 TIMEOUT_S = 250
@@ -34,7 +34,6 @@ class ProcessesTest(Case):
         self.assertIsNotNone(answer, result.stderr)
         self.assertEqual({finding: answer[finding] for finding in FINDINGS}, dict.fromkeys(FINDINGS, 0), result.stdout)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertLessEqual(answer["after_deadline_max_ms"], answer["watchdog_delay_max_ms"])
         self.assertGreater(answer["pages_ready"], 1000)
         self.assertGreater(answer["puts_acknowledged"], 100)
         self.assertGreater(answer["removes_acknowledged"], 0)

@@ -26,7 +26,9 @@ class UsageTest(Case):
     def test_unknown_command(self):
         self.assert_fails(self.run_program("stats"), 2, "unknown command 'stats'; did you mean 'status'?", "farpage --help")
         self.assert_fails(self.run_program("fleet", "upgrad"), 2, "'upgrad'; did you mean 'upgrade'?", "farpage fleet --help")
-        self.assert_fails(self.run_program("fleet", "zzz", "--x"), 2, "unknown option '--x'")
+        self.assert_fails(self.run_program("stats", "--node", "/x"), 2, "unknown command 'stats'; did you mean 'status'?")
+        self.assert_fails(self.run_program("fleet", "zzz", "--x"), 2, "unknown command 'zzz'")
+        self.assert_fails(self.run_program("--x", "3"), 2, "unknown option '--x'")
         self.assert_fails(self.run_program("flush", "zzz", "yyy"), 2, "yyy", "farpage flush --help")
 
     def test_unknown_backend(self):

@@ -32,7 +32,7 @@ MemberLook look_at(const Member* member, const etcd::NodeRecord* record) {
   return look;
 }
 
-// Of each, in their order. One that does not answer holds up few others.
+// Of each, in their order. A silent node takes one of kAskedAtOnce threads.
 std::vector<Result<StatusReply>> ask_all(const std::vector<etcd::NodeRecord>& nodes,
                                          const ConnectOptions& options,
                                          const Interrupts& interrupts) {

@@ -48,7 +48,7 @@ struct FleetLook {
   uint64_t to_fill() const;
 };
 
-// Asks etcd, and then the nodes for their status, many at one time. kNotFound: there is no node.
+// Asks etcd, and then the nodes for their status, 32 at one time. kNotFound: there is no node.
 Result<FleetLook> look_at_fleet(etcd::Client& client, const ConnectOptions& options,
                                 const Interrupts& interrupts);
 
