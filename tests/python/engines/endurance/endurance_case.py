@@ -78,12 +78,12 @@ class Worker:
         return answer
 
     def is_back(self):
-        """A page goes to the node and comes from there."""
+        """A page goes to the node, comes from there and is removed there."""
         self.subject.evict()
         if not all(self.operate("store", self.keys[:1])):
             return False
         self.subject.evict()
-        return all(self.operate("load", self.keys[:1]))
+        return all(self.operate("load", self.keys[:1])) and self.operate("remove", self.keys[:1])
 
 
 def held():

@@ -57,9 +57,11 @@ class Subject:
         engine = self.engine
         client = engine.tier._connection.client
         self.evict()
+        if client is None:
+            return False
         try:
             client.remove(engine.tier._space.keys([vllm_manager.key(number) for number in numbers]), timeout_s=STORE_S).wait()
-        except (AttributeError, farpage.FarpageError):
+        except farpage.FarpageError:
             return False
         return True
 
