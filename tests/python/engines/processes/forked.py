@@ -54,15 +54,16 @@ def ended(case, pid, seconds=60):
 
 
 def killed_while(case, work, times, most_s=0.5):
-    """Children that do `work(ready)` without end, and are killed somewhere in it, once each has
-    said that it is ready."""
+    """Children that do `work(ready, number)` without end, and are killed somewhere in it, once each
+    has said that it is ready."""
     chance = random.Random("kill")
-    for _ in range(times):
+    for number in range(times):
         read, write = os.pipe()
-        pid = fork(case, lambda write=write: work(lambda: os.write(write, b"r")))
+        pid = fork(case, lambda write=write, number=number: work(lambda: os.write(write, b"r"), number))
         os.close(write)
         case.assertTrue(select.select([read], [], [], READY_S)[0], "the child hangs")
         case.assertEqual(os.read(read, 1), b"r")
         os.close(read)
         time.sleep(chance.uniform(0, most_s))  # any moment will do
+        case.assertEqual(os.waitpid(pid, os.WNOHANG), (0, 0), "the child has ended by itself")
         kill(pid)

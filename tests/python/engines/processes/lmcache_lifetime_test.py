@@ -62,7 +62,7 @@ class LmcacheLifetimeTest(Case):
 
     def test_an_engine_that_is_killed_in_the_middle_of_stores_leaves_nothing_half_stored(self):
         for node in (self.node, self.new_node(name="shm")):
-            forked.killed_while(self, lambda ready, node=node: store_without_end(node.address, ready), KILLS)
+            forked.killed_while(self, lambda ready, _, node=node: store_without_end(node.address, ready), KILLS)
             l2 = l2_of(node.address, case=self)
             whole = 0
             for first in range(0, KEYS, HALF):

@@ -62,7 +62,7 @@ class SglangLifetimeTest(Case):
 
     def test_an_engine_that_is_killed_in_the_middle_of_stores_leaves_nothing_half_stored(self):
         for node in (self.node, self.new_node(name="shm")):
-            forked.killed_while(self, lambda ready, node=node: store_without_end(node.address, ready), KILLS)
+            forked.killed_while(self, lambda ready, _, node=node: store_without_end(node.address, ready), KILLS)
             engine, whole = self.engine(node.address), 0
             for number in range(PROMPTS):
                 wanted = pages_of(engine, prompt(number))

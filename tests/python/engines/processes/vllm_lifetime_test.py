@@ -57,7 +57,7 @@ class VllmLifetimeTest(Case):
 
     def test_an_engine_that_is_killed_in_the_middle_of_stores_leaves_nothing_half_stored(self):
         for node in (self.node, self.new_node(name="shm")):
-            forked.killed_while(self, lambda ready, node=node: store_without_end(node.address, ready), KILLS)
+            forked.killed_while(self, lambda ready, _, node=node: store_without_end(node.address, ready), KILLS)
             engine, whole = engine_of(node.address, self), 0
             for first in range(0, KEYS, len(CHUNKS)):
                 whole += sum(engine.load(list(range(first, first + len(CHUNKS)))))  # which compares
