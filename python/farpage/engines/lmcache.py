@@ -6,7 +6,7 @@
      "class_name": "FarpageConnector", "adapter_params": {"node": "/run/farpage/node.sock"}}
 
 The first registers LMCache's L1 once, the second each buffer for each operation. docs/engines.md
-explains the settings. LMCache 0.5.4 to 0.5.6.
+explains the settings. LMCache 0.5.6.
 """
 
 from __future__ import annotations

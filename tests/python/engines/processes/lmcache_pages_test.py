@@ -139,7 +139,7 @@ class LmcachePagesTest(Case):
             self.assertEqual(self.loads(node, form, [key(1)], **{**facts, fact: value}), [False], f"wrong bytes, of another {fact}")
         others = [key(1, model="n"), key(1, rank=1), key(1, salt="tenant"), key(2)]
         self.assertEqual(l2.load(others), [False] * len(others), "wrong bytes")
-        with mock.patch("lmcache.__version__", "0.5.5"):
+        with mock.patch("lmcache.__version__", "0.5.6.post1"):
             self.assertEqual(self.loads(node, "plugin", [key(1)], **facts), [False], "wrong bytes, of another release of LMCache")
         path.unlink()
         path.symlink_to(models["two"])
