@@ -38,14 +38,21 @@ CALLED = {
 
 
 class Measured:
-    """Microseconds of each of the scheduler's steps that pass in these calls of a tier's or a
-    connector's."""
+    """The microseconds that each scheduler's step spends in these calls of a tier or connector."""
 
     def __init__(self, subject, called):
-        self.steps_us, self._sum_s, self._last = [], 0.0, called[-1]
+        self._last = called[-1]
+        self.begin()
         for name in called:
             if hasattr(subject, name):  # releases differ
                 setattr(subject, name, self._timed(name, getattr(subject, name)))
+
+    def begin(self):
+        self._steps_us, self._sum_s = [], 0.0
+
+    def steps_us(self):
+        """Since it began; of calls after the last step too."""
+        return [*self._steps_us, self._sum_s * 1e6]
 
     def _timed(self, name, call):
         def timed(*arguments):
@@ -53,7 +60,7 @@ class Measured:
             result = call(*arguments)
             self._sum_s += time.perf_counter() - begun_s
             if name == self._last:
-                self.steps_us.append(self._sum_s * 1e6)
+                self._steps_us.append(self._sum_s * 1e6)
                 self._sum_s = 0.0
             return result
         return timed
@@ -95,7 +102,11 @@ def measure_rounds(settings):
     kind = settings["kind"]
     how = {"tiers": [settings["given"]], "cpu_chunks": CHUNKS + 16} if kind == "tier" else {"transfer": connected(**settings["given"])}
     engine = Engine(settings["model"], **how, num_gpu_blocks_override=CHUNKS + 24, max_model_len=TOKENS + 16, max_num_batched_tokens=TOKENS + 16)
-    subject, first = engine.tiers[0] if kind == "tier" else engine.connector, lambda number: engine.generate([prompt(number, TOKENS)], new_tokens=1)[0]
+    subject = engine.tiers[0] if kind == "tier" else engine.connector
+
+    def first(number):
+        return engine.generate([prompt(number, TOKENS)], new_tokens=1)[0]
+
     while any(connection.client is None for connection in connections(engine, kind)):
         time.sleep(0.01)
     submit_us = submits_us(subject) if type(subject).__name__ == "FarpageTier" else []
@@ -105,9 +116,9 @@ def measure_rounds(settings):
         number = int(line)
         computed = [first(2 * number), first(2 * number + 1)]
         engine.settle()
-        measured.steps_us.clear()
+        measured.begin()
         loaded = first(2 * number)
-        steps_us = list(measured.steps_us)
+        steps_us = measured.steps_us()
         local = first(2 * number)  # vLLM has it now: the least that a tier can come to
         print(json.dumps({"computed_s": [each.seconds for each in computed], "loaded_s": loaded.seconds, "local_s": local.seconds,
                           "cached": [each.cached for each in (*computed, loaded, local)], "steps_us": steps_us, "submit_us": submit_us}), flush=True)
@@ -176,17 +187,17 @@ def main():
                       f"{found[name][-1]['cached']}", file=sys.stderr, flush=True)
     loaded = {name: statistics.median(each["loaded_s"] for each in rounds) for name, rounds in found.items()}
     local_s = statistics.median(each["local_s"] for name in ("farpage", "fs") for each in found[name])
-    computed_s = statistics.median(each for one in found["farpage"] for each in one["computed_s"])
+    computed_s = {name: statistics.median(each for one in rounds for each in one["computed_s"]) for name, rounds in found.items()}
     busiest_us = {name: statistics.median(max(one["steps_us"]) for one in rounds) for name, rounds in found.items()}
     steps_us = {name: [each for one in rounds for each in one["steps_us"]] for name, rounds in found.items()}
     submit_us = sorted(found["farpage"][0]["submit_us"])
     print("| | | bound | |\n|---|---|---|---|")
-    row("first token with the prefix in Farpage / computed", loaded["farpage"] / computed_s, COMPUTE_MOST)
+    row("first token with the prefix in Farpage / computed", loaded["farpage"] / computed_s["farpage"], COMPUTE_MOST)
     row("the same / in vLLM's tier fs", loaded["farpage"] / loaded["fs"], FS_MOST)
     row("submit of 64 keys, median", statistics.median(submit_us), SUBMIT_US_MOST, " µs")
     row("the tier in a step of the scheduler, median", statistics.median(steps_us["farpage"]), STEP_US_MOST, " µs")
     row("the same, the busiest of a request", busiest_us["farpage"], STEP_US_MOST, " µs")
-    row("first token with the prefix in Farpage, through the connector / computed", loaded["connector"] / computed_s, COMPUTE_MOST)
+    row("first token with the prefix in Farpage, through the connector / computed", loaded["connector"] / computed_s["connector"], COMPUTE_MOST)
     row("the connector in a step of the scheduler, median", statistics.median(steps_us["connector"]), STEP_US_MOST, " µs")
     row("the same, the busiest of a request", busiest_us["connector"], STEP_US_MOST, " µs")
     print(f"| first token of a local hit / with the prefix in vLLM's tier fs | {local_s / loaded['fs']:.3g} | | |")
