@@ -60,7 +60,8 @@ class ConnectorLifetimeTest(Case):
         self.node = self.new_node("tcp://127.0.0.1:0")
 
     def new_node(self, listen=None, name="node"):
-        return self.start_node("--page-bytes", str(PAGE_BYTES), pool="16MiB", listen=listen, name=name)
+        """With room for all that the children store."""
+        return self.start_node("--page-bytes", str(PAGE_BYTES), pool="128MiB", listen=listen, name=name)
 
     def engine(self, node=None, **settings):
         engine = Numbered(self.model, (node or self.node).address, **settings)
