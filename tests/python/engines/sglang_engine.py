@@ -94,7 +94,20 @@ def tokens(first, pages):
     return list(range(first, first + pages * PAGE_TOKENS))
 
 
-class Engine:
+class HasController:
+    """`controller`: of SGLang's, with our storage attached."""
+
+    @property
+    def storage(self):
+        """Ours, also within the injector of SGLang's."""
+        return getattr(self.controller.storage_backend, "_backend", self.controller.storage_backend)
+
+    def close(self):
+        if self.controller.storage_backend is not None:
+            self.controller.detach_storage_backend()
+
+
+class Engine(HasController):
     """A controller of SGLang's, used as its scheduler does. `side`: {name: hit policy} of side
     pools, each of pages like KV's, which make it a HybridCacheController."""
 
@@ -114,15 +127,6 @@ class Engine:
             self.controller = hybrid.HybridCacheController(allocator, HostPoolGroup(entries), *place, **options)
         else:
             self.controller = HiCacheController(allocator, self.host, *place, **options)
-
-    @property
-    def storage(self):
-        """Ours, also within the injector of SGLang's."""
-        return getattr(self.controller.storage_backend, "_backend", self.controller.storage_backend)
-
-    def close(self):
-        if self.controller.storage_backend is not None:
-            self.controller.detach_storage_backend()
 
     def pages(self, indices, host=None):
         host = host or self.host

@@ -10,7 +10,7 @@ import torch
 from documented import command, configuration
 from program import wait_until
 from sglang_device import PAGES, KvPools
-from sglang_engine import HEAD_DIM, HEADS, LAYERS, PAGE_TOKENS, CacheRequestHandle, RadixKey, get_storage_hash_str
+from sglang_engine import HEAD_DIM, HEADS, LAYERS, PAGE_TOKENS, CacheRequestHandle, HasController, RadixKey, get_storage_hash_str
 from sglang.srt import runtime_context
 from sglang.srt.mem_cache.base_prefix_cache import EvictParams, InsertParams, MatchPrefixParams
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams
@@ -22,7 +22,7 @@ MODEL = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_s
          "torch_dtype": "bfloat16"}
 
 
-class Tree:
+class Tree(HasController):
     """SGLang's tree over its device pool, host pool and our storage, used as its scheduler does.
     `arguments` are more of the server's, `weights` the model's; the rest is the storage's."""
 
@@ -53,15 +53,6 @@ class Tree:
         self.controller, self.requests = self.cache.cache_controller, 0
         case.addCleanup(self.close)
         case.assertTrue(wait_until(lambda: self.storage._client is not None), self.storage._connection.why_not)
-
-    @property
-    def storage(self):
-        """Ours, also within the injector of SGLang's."""
-        return getattr(self.controller.storage_backend, "_backend", self.controller.storage_backend)
-
-    def close(self):
-        if self.controller.storage_backend is not None:
-            self.controller.detach_storage_backend()
 
     def until(self, condition):
         """Lets the tree take its events, as each step of the scheduler does."""
