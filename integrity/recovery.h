@@ -43,7 +43,7 @@ struct PageHistory {
 
 // How a page's replicas are now.
 struct ReplicaStates {
-  Replicas reachable = 0;  // there is a view to read them under
+  Replicas reachable = 0;  // there is a view to read them under, or the first one is on its way
   Replicas open = 0;       // ... and a path, with room for one more
   Replicas trusted = 0;    // their breaker lets an attempt through
 };

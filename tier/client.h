@@ -97,7 +97,7 @@ class Client {
   // To one node that serves alone. Waits for its first hello.
   static Result<std::unique_ptr<Client>> connect(const ClientOptions& options, Runtime& runtime,
                                                  Fabric& fabric, ControlDialer& dialer);
-  // To several. Waits until one of them has answered; the others are dialled on.
+  // To several. Waits until one of them has answered; the others are dialled when they are needed.
   static Result<std::unique_ptr<Client>> connect(const ClientOptions& options, Runtime& runtime,
                                                  Fabric& fabric, const Fleet& fleet);
   ~Client();

@@ -66,7 +66,8 @@ void describe_lanes(const LaneCounters& lanes, MetricVisitor& visitor) {
                 static_cast<double>(lanes.latest_ns.value()) / 1e9);
 }
 
-// Where a node serves alone, these families have no values: there is no other node to ask.
+// Where a node serves alone, these families have no values: there is no other node to ask. Nor has
+// a node that the client has had no use for.
 void describe_nodes(const FleetLink& fleet, uint64_t now_ns, MetricVisitor& visitor) {
   struct Family {
     const char* name;
@@ -94,6 +95,7 @@ void describe_nodes(const FleetLink& fleet, uint64_t now_ns, MetricVisitor& visi
   for (const Family& family : kFamilies) {
     visitor.family(family.name, family.help, family.kind);
     for (const auto& link : links) {
+      if (link->is_unused()) continue;
       visitor.value({{"node", fmt::format("{:016x}", link->peer())}},
                     static_cast<double>(family.value(*link, now_ns)));
     }

@@ -112,6 +112,7 @@ bool takes_puts(const View* view, uint64_t now_ns) {
 
 Error why_it_takes_none(const NodeSession& link, const View* view) {
   std::string why = link.why_unreached();
+  if (why.empty() && link.is_coming()) why = link.name() + " has not answered since it was dialled";
   if (why.empty()) {
     const bool has_none = view != nullptr && view->staging == nullptr;
     why =
@@ -306,8 +307,10 @@ std::vector<Part> parts_of(const EpochLease& view, std::span<const PutRequest> r
   }
   for (Part& part : parts) {
     for (size_t rank = 0; rank < part.set.size(); ++rank) {
-      const auto node = view.links[part.set[rank]]->view();
-      if (node == nullptr || !node->valid(now_ns)) ++part.silent;
+      const NodeSession& link = *view.links[part.set[rank]];
+      const auto node = link.view();
+      const bool is_tried = !link.is_unused() && !link.is_coming();
+      if (is_tried && (node == nullptr || !node->valid(now_ns))) ++part.silent;
     }
   }
   std::ranges::stable_sort(parts, {}, &Part::silent);
@@ -384,12 +387,14 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
   const uint64_t put = fleet_->sources().begin_put();
   const std::shared_ptr<EpochLease> epoch = fleet_->view();
   const std::vector<Part> parts = parts_of(*epoch, requests, runtime.clock().now_ns());
+  for (const Part& part : parts) epoch->links[part.set.primary()]->start();
   for (size_t part = 0; part < parts.size(); ++part) {
     const std::shared_ptr<NodeSession>& link = epoch->links[parts[part].set.primary()];
     std::span<const uint32_t> left = parts[part].pages;
     // A node that is silent leaves the others their share of the time.
     const uint64_t began = std::min(deadline_ns, runtime.clock().now_ns());
     const uint64_t until = began + (deadline_ns - began) / (parts.size() - part);
+    if (link->is_coming()) runtime.wait_until(until, [&] { return !link->is_coming(); });
     while (!left.empty()) {
       const std::shared_ptr<View> view = link->view();
       if (!takes_puts(view.get(), runtime.clock().now_ns())) {

@@ -66,6 +66,8 @@ Result<uint64_t> Remove::wait() {
 
 namespace {
 
+constexpr uint64_t kLookNs = kMillisecond;  // between two looks at a link that is coming
+
 // Keys to remove, no more than one request takes, which go to the primaries that the epoch of now
 // says.
 void send_removes(const std::shared_ptr<FleetLink>& fleet,
@@ -88,6 +90,22 @@ Error why_not_removed(const FleetLink& fleet, const std::string& node, const Res
   return {code, node + " refused the remove: " + refusal->message};
 }
 
+// `node`: among those that have not answered, until then.
+void send_later(const std::shared_ptr<FleetLink>& fleet, const std::shared_ptr<RemoveState>& state,
+                const std::shared_ptr<NodeSession>& node, const std::vector<PageKey>& keys,
+                uint64_t delay_ns) {
+  fleet->runtime().after(delay_ns, [fleet, state, node, keys] {
+    send_removes(fleet, state, keys);
+    // Before notify(): who waits holds the runtime's lock when it asks for the state's.
+    {
+      const std::lock_guard lock(state->mutex);
+      state->answered(node);
+    }
+    send_on(fleet, state);
+    fleet->runtime().notify();
+  });
+}
+
 void removed(const std::shared_ptr<FleetLink>& fleet, const std::shared_ptr<RemoveState>& state,
              const std::shared_ptr<NodeSession>& node, const std::vector<PageKey>& keys,
              const Result<Reply>& reply) {
@@ -96,17 +114,7 @@ void removed(const std::shared_ptr<FleetLink>& fleet, const std::shared_ptr<Remo
                      runtime.clock().now_ns() < state->deadline_ns;
   if (again) {
     fleet->look_again(*node);
-    runtime.after(fleet->view_ns() / kLooksPerView, [fleet, state, node, keys] {
-      send_removes(fleet, state, keys);
-      // Before notify(): who waits holds the runtime's lock when it asks for the state's.
-      {
-        const std::lock_guard lock(state->mutex);
-        state->answered(node);
-      }
-      send_on(fleet, state);
-      fleet->runtime().notify();
-    });
-    return;
+    return send_later(fleet, state, node, keys, fleet->view_ns() / kLooksPerView);
   }
   {
     const std::lock_guard lock(state->mutex);
@@ -131,8 +139,18 @@ void send_removes(const std::shared_ptr<FleetLink>& fleet,
     std::vector<PageKey>& sent = parts[member];
     if (sent.empty()) continue;
     const std::shared_ptr<NodeSession>& session = view->links[member];
-    const auto node = session->view();
     const uint64_t now = fleet->runtime().clock().now_ns();
+    session->start();
+    if (session->is_coming() && now < state->deadline_ns) {
+      {
+        const std::lock_guard lock(state->mutex);
+        state->unanswered.push_back(session);
+        state->last = session;
+      }
+      send_later(fleet, state, session, sent, kLookNs);
+      continue;
+    }
+    const auto node = session->view();
     if (node == nullptr || !node->connected || !node->valid(now)) {
       std::string why = session->why_unreached();
       if (why.empty()) why = session->name() + " cannot be reached now";

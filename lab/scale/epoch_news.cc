@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "lab/scale/use_nodes.h"
 #include "sim/sim_cluster.h"
 
 namespace farpage {
@@ -37,6 +38,7 @@ class Crowd {
       auto connected = cluster_.connect(client, {.staging_bytes = 0, .location_pages = 1});
       FARPAGE_CHECK(connected.has_value());
       clients_.push_back(std::move(*connected));
+      use_nodes(*clients_.back(), options.nodes, options.seed);
     }
     run_for(kViewsToSettle * view_ns_);
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lab/scale/heap.h"
+#include "lab/scale/use_nodes.h"
 #include "sim/sim_cluster.h"
 
 namespace farpage {
@@ -27,6 +28,7 @@ Sessions measure_sessions(uint64_t nodes, uint64_t clients, uint64_t seed) {
   std::vector<Lane> lanes;
   for (uint64_t client = 0; client < clients; ++client) {
     connected.push_back(cluster.connect(client, {.staging_bytes = 0, .location_pages = 1}).value());
+    use_nodes(*connected.back(), nodes, seed);
     lanes.push_back(connected.back()->open_lane().value());
   }
   cluster.world().run_until(cluster.now_ns() + 2 * lease_ns);

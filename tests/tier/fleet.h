@@ -32,7 +32,15 @@ inline SimClusterOptions registered_nodes() {
   return options;
 }
 
-// A client of several nodes, in virtual time.
+// Its client dials every member: each is the primary of some key.
+inline void use_all(Engine& engine) {
+  std::vector<PageKey> keys;
+  for (uint64_t number = 0; number < 64; ++number) keys.push_back(test_key(number));
+  std::vector<KeyAnswer> answers(keys.size());
+  engine.lane().ask(keys, answers, engine.deadline()).wait();
+}
+
+// A client of several nodes, in virtual time, which has used each of them.
 class FleetTest : public testing::Test {
  protected:
   explicit FleetTest(const SimClusterOptions& options = three_nodes(), ClientOptions client = {})
@@ -41,9 +49,9 @@ class FleetTest : public testing::Test {
     auto connected = connect(client, fleet_);
     EXPECT_TRUE(connected) << connected.error().message;
     client_ = std::move(*connected);
-    // Every member has been dialled, and takes puts.
-    run_for(10 * kView);
+    run_for(10 * kView);  // until they take puts
     engine_.emplace(*client_, kPageBytes, 64);
+    use_all(*engine_);
     run_for(kView);
   }
 

@@ -305,6 +305,7 @@ class LaneEngine {
   void give_up(LanePeer& peer);
   void drain(LanePeer& peer);
   bool any_reachable() const;
+  bool waits_for_links(const PageInFlight& page) const;
   void expire(FetchState& fetch);
   void watch();
   bool crowded(const LanePeer& peer) const;
@@ -318,6 +319,7 @@ class LaneEngine {
   void answer_questions();
   void take_answers();
   bool ask_next(QuestionState& question);
+  bool waits_for(LanePeer& peer, const QuestionState& question);
   void read_buckets(QuestionState& question, LanePeer& peer);
   void index_read_ended(LanePeer& peer, const OperationTag& tag, Outcome outcome);
   void watch_index_reads();

@@ -63,6 +63,7 @@ uint64_t LaneEngine::next_due_ns() const {
 Result<void> LaneEngine::open_path() {
   now_ns_ = clock_.now_ns();
   const uint64_t deadline = now_ns_ + fleet_->options().connect_ms * kMillisecond;
+  fleet_->reach_one(deadline);
   while (true) {
     if (fleet_number_ != fleet_->number()) enter_epoch();
     for (const auto& peer : peers_) advance_path(*peer);
@@ -123,6 +124,7 @@ void LaneEngine::advance_path(LanePeer& peer) {
   if (!peer.path.is_open()) peer.source.reset();
   if (!peer.member || !peer.path.advance(now_ns_)) return;
   watch_ns_ = now_ns_;  // there is one more to ask
+  peer.was_open = true;
   const Geometry& geometry = peer.path.view().geometry;
   peer.header_stride = geometry.header_stride();
   open_source(peer);
@@ -161,6 +163,16 @@ bool LaneEngine::any_reachable() const {
          std::ranges::any_of(peers_, [this](const auto& peer) { return peer->reachable(now_ns_); });
 }
 
+// Whether the page has had no node to ask yet.
+bool LaneEngine::waits_for_links(const PageInFlight& page) const {
+  if (page.is.former || details_[page.index].history.asked != 0) return false;
+  const size_t count = single_ ? 1 : details_[page.index].replicas.size();
+  for (unsigned rank = 0; rank < count; ++rank) {
+    if (peer_at(page, rank).reachable(now_ns_)) return false;
+  }
+  return true;
+}
+
 // The deadline has come: every page gets its verdict now. A destination that an operation may still
 // write to is held until the operation has ended, or watch() ends its path: the deadline is the
 // caller's, and the channel is everybody's.
@@ -178,11 +190,13 @@ void LaneEngine::expire(FetchState& fetch) {
   const Reason reason = any_reachable() ? Reason::kStalled : Reason::kUnreachable;
   for (PageInFlight& page : pages_) {
     if (page.fetch != &fetch || page.is.held) continue;
+    const bool in_vain = page.is.waiting && waits_for_links(page);
     stop_waiting(page);
     const uint32_t number = page.number();
     const bool ended = page.outstanding == 0;
     if (!ended) retire(page);
-    settle_page(fetch, number, ended ? reason : Reason::kStalled, 0, &page);
+    const Reason why = in_vain ? Reason::kUnreachable : reason;
+    settle_page(fetch, number, ended ? why : Reason::kStalled, 0, &page);
     if (ended) free_page(page);
   }
   while (fetch.next < fetch.requests.size()) {

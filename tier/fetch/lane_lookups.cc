@@ -124,17 +124,27 @@ void LaneEngine::take_answers() {
 }
 
 // Asks for its next key, if there is one, and room for it beside all that fetches may post. A key
-// that cannot be asked for now stays unknown; whether a node that kept failing is back, a fetch
-// finds out.
+// that cannot be asked for now, though its node has been reached before or failed, stays unknown;
+// whether a node that kept failing is back, a fetch finds out.
 bool LaneEngine::ask_next(QuestionState& question) {
   for (; question.next < question.keys.size(); ++question.next) {
     LanePeer& peer = primary_of(question.keys[question.next]);
+    if (!may_begin(peer) && may_read() && waits_for(peer, question)) return false;
     if (!may_begin(peer) || (!single_ && peer.link->breaker().open())) continue;
     if (index_reads_.free_places() == 0 || peer.asked + kMostReads > most_asked_) return false;
     read_buckets(question, peer);
     return true;
   }
   return false;
+}
+
+// Whether a path to the peer, the first one, is on its way. The question's other nodes are dialled
+// beside it.
+bool LaneEngine::waits_for(LanePeer& peer, const QuestionState& question) {
+  if (peer.link->is_unused()) {
+    for (const PageKey& key : question.keys.subspan(question.next)) primary_of(key).link->start();
+  }
+  return peer.is_opening(now_ns_);
 }
 
 void LaneEngine::read_buckets(QuestionState& question, LanePeer& peer) {

@@ -34,7 +34,7 @@ ReplicaStates LaneEngine::states_of(const PageInFlight& page) const {
   const size_t count = single_ ? 1 : details_[page.index].replicas.size();
   for (unsigned rank = 0; rank < count; ++rank) {
     LanePeer& peer = peer_at(page, rank);
-    if (!peer.reachable(now_ns_)) continue;
+    if (!peer.reachable(now_ns_) && !peer.is_coming(now_ns_)) continue;
     states.reachable |= replica(rank);
     if (peer.path.is_open() && (single_ || has_room(peer, *page.fetch))) {
       states.open |= replica(rank);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/random.h"
 #include "pagetable/guards.h"
 #include "transport/source_memory.h"
 
@@ -17,8 +18,8 @@ constexpr uint64_t kLooksLeft = 2;       // of a view when the register is read 
 constexpr uint64_t kDriftFraction = 64;  // ε
 constexpr uint64_t kMostReading = 8;
 constexpr uint64_t kLastWordNs = 100 * kMillisecond;
-// For the first try of the other nodes, once one has answered.
-constexpr uint64_t kGraceNs = 500 * kMillisecond;
+// For one node's answer, before a client that has none yet dials others too.
+constexpr uint64_t kPatienceNs = 100 * kMillisecond;
 
 Epoch epoch_of_one() {
   Epoch epoch;
@@ -75,17 +76,12 @@ Result<void> FleetLink::connect() {
     runtime_.after(0, [weak = weak_from_this()] {
       const auto self = weak.lock();
       if (self == nullptr) return;
+      self->watch_links();
       if (self->has_register()) return self->watch_register();
       self->enter(self->fleet_.list, kNever);
     });
   }
-  runtime_.wait_until(deadline, [this] { return any_node() || all_refused(); });
-  // A client that puts at once should not find living nodes unreachable; it does not wait for dead
-  // ones.
-  if (any_node()) {
-    const uint64_t grace = runtime_.clock().now_ns() + kGraceNs;
-    runtime_.wait_until(std::min(deadline, grace), [this] { return all_tried(); });
-  }
+  reach_one(deadline);
   // So that a dial that lasts to its own deadline can still say what it waited for.
   runtime_.wait_until(deadline + kLastWordNs, [this] {
     const auto all = links();
@@ -94,6 +90,42 @@ Result<void> FleetLink::connect() {
   });
   if (any_node()) return {};
   return tl::unexpected(why_none());
+}
+
+// Twice as many with each try: one that answers is found soon, however many are silent.
+void FleetLink::reach_one(uint64_t deadline_ns) {
+  const auto over = [this] { return any_node() || all_refused(); };
+  for (size_t more = 1; !over() && runtime_.clock().now_ns() < deadline_ns;) {
+    const auto current = view();
+    const bool is_last = current != nullptr && !dial_more(*current, more);
+    if (current != nullptr) more *= 2;
+    const uint64_t patience_ns = runtime_.clock().now_ns() + kPatienceNs;
+    runtime_.wait_until(is_last ? deadline_ns : std::min(deadline_ns, patience_ns), [&] {
+      return over() || view() != current || (!is_last && current != nullptr && !any_coming());
+    });
+  }
+}
+
+// So many of those that are unused; each client begins with another one. False: there are not.
+bool FleetLink::dial_more(const EpochLease& lease, size_t count) {
+  const uint64_t first = Random::mix(runtime_.clock().now_ns());
+  for (size_t i = 0; i < lease.links.size() && count > 0; ++i) {
+    if (lease.links[(first + i) % lease.links.size()]->start()) --count;
+  }
+  return count == 0;
+}
+
+// A client that rests is to be reachable too, and to hear of epochs, though the nodes that it has
+// used are gone.
+void FleetLink::watch_links() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) return;
+  }
+  if (const auto current = view(); current != nullptr && !any_node()) dial_more(*current, 1);
+  runtime_.after(kPatienceNs, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->watch_links();
+  });
 }
 
 void FleetLink::stop() {
@@ -125,15 +157,14 @@ bool FleetLink::any_node() const {
   for (size_t member = 0; member < current->links.size(); ++member) {
     const auto reached = current->links[member]->view();
     const uint64_t known = current->epoch.members[member].incarnation;
-    if (reached != nullptr && (!has_register() || reached->incarnation == known)) return true;
+    const bool is_valid = reached != nullptr && reached->valid(runtime_.clock().now_ns());
+    if (is_valid && (!has_register() || reached->incarnation == known)) return true;
   }
   return false;
 }
 
-bool FleetLink::all_tried() const {
-  return std::ranges::all_of(links(), [](const auto& link) {
-    return link->view() != nullptr || link->error().has_value();
-  });
+bool FleetLink::any_coming() const {
+  return std::ranges::any_of(links(), [](const auto& link) { return link->is_coming(); });
 }
 
 bool FleetLink::all_refused() const {
@@ -191,23 +222,19 @@ void FleetLink::enter(const Epoch& epoch, uint64_t valid_until_ns, const ClockGa
   auto next = std::make_shared<EpochLease>(epoch);
   next->valid_until_ns = valid_until_ns;
   next->gap = gap;
-  std::vector<std::shared_ptr<NodeSession>> joined;
   {
     const std::lock_guard lock(mutex_);
     if (stopped_) return;
     if (view_ != nullptr) leave_after(view_->valid_until_ns.load(std::memory_order_relaxed));
     for (const Member& member : epoch.members) {
       KnownLink& known = links_[member.node];
-      if (known.link == nullptr) {
-        joined.push_back(known.link = make_link(member, epoch.page_bytes));
-      }
+      if (known.link == nullptr) known.link = make_link(member, epoch.page_bytes);
       known.ends_ns = kNever;
       next->links.push_back(known.link);
     }
     view_ = std::move(next);
     learned_ns_ = runtime_.clock().now_ns();
   }
-  for (const auto& link : joined) link->start();
   number_.fetch_add(1, std::memory_order_acq_rel);
   runtime_.notify();
 }

@@ -40,7 +40,8 @@ struct EpochLease {
   }
 };
 
-// A client's connection to its nodes: a link to each member, and the epoch. A list never ends. With
+// A client's connection to its nodes: a link to each member, which is unused until somebody needs
+// the member, and the epoch. A list never ends. With
 // a register, a view of the epoch lasts `view_lease` from the sending of a read of the register.
 // The nodes read it: they tell of their views with the answers to renewals, and of a new epoch when
 // they are asked. The client reads it itself for its first epoch, and where no node has told of a
@@ -52,9 +53,11 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   FleetLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric, Fleet fleet);
   FleetLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric, ControlDialer& dialer);
 
-  // Waits until one of the nodes has answered, and then a moment more for the first try of the
-  // others; those that have not answered are dialled on.
+  // Waits until one of the nodes has answered, and dials no more of them than it takes. Those that
+  // have not answered are dialled on.
   Result<void> connect();
+  // Until one of the nodes can be reached: dials others while none of those that it uses can be.
+  void reach_one(uint64_t deadline_ns);
   // Waits for connects that are under way: the fabric may go then. Not on the runtime's thread.
   void stop();
 
@@ -91,6 +94,8 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   };
 
   Result<void> check() const;
+  bool dial_more(const EpochLease& lease, size_t count);
+  void watch_links();
   void enter(const Epoch& epoch, uint64_t valid_until_ns, const ClockGap& gap = {});
   void leave_after(uint64_t view_ends_ns);
   void let_go();
@@ -107,7 +112,7 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   void extend(EpochLease& lease, uint64_t until_ns, const ClockGap& gap);
   void learned(uint64_t sent_ns, const ClockGap& gap, const Result<RegisteredEpoch>& read);
   bool any_node() const;
-  bool all_tried() const;
+  bool any_coming() const;
   bool all_refused() const;
   Error why_none() const;
 

@@ -44,9 +44,11 @@ NodeSession::NodeSession(const ClientOptions& options, Runtime& runtime, Fabric&
       counters_(std::move(counters)),
       sources_(std::move(sources)) {}
 
-void NodeSession::start() {
-  dialing_ = true;
+bool NodeSession::start() {
+  Phase unused = Phase::kUnused;
+  if (!is_unused() || !phase_.compare_exchange_strong(unused, Phase::kComing)) return false;
   dial(0);
+  return true;
 }
 
 Result<void> NodeSession::connect() {
@@ -111,11 +113,6 @@ std::string NodeSession::why_unreached() const {
     return "";
   const auto why = error();
   return why ? name() + " is not reached: " + why->message : "";
-}
-
-bool NodeSession::refused() const {
-  const std::lock_guard lock(mutex_);
-  return refused_;
 }
 
 std::shared_ptr<View> NodeSession::view() const {
@@ -257,6 +254,7 @@ void NodeSession::opened(const std::shared_ptr<View>& view,
   previous.reset();  // not under the lock: with it may go its link, which calls back
   pause_ns_ = 0;
   view_number_.fetch_add(1, std::memory_order_acq_rel);
+  phase_.store(Phase::kTried, std::memory_order_release);  // after what a caller then looks for
   runtime_.notify();
   offer_sources();
 }
@@ -463,6 +461,7 @@ void NodeSession::failed(Error error) {
       last_error_ = std::move(error);
     }
   }
+  phase_.store(Phase::kTried, std::memory_order_release);
   runtime_.notify();
   pause_ns_ = std::clamp(pause_ns_ * 2, kFirstPauseNs, kLongestPauseNs);
   dial(pause_ns_);

@@ -54,7 +54,8 @@ struct HelloExpectations {
 // Keeps a view of one node: dials, says hello, renews the lease, and begins again when the
 // connection or the node is lost: said by the link, or known by a lease that has ended.
 //
-//   dialing ──hello──► opening ──staging──► serving ──lost──► dialing (after a pause that grows)
+//   unused ──start──► dialing ──hello──► opening ──staging──► serving
+//                        ▲──────(after a pause that grows)──── lost or failed
 //
 // Reconnecting makes a new View; the old one stays usable until its lease ends.
 class NodeSession : public std::enable_shared_from_this<NodeSession> {
@@ -67,8 +68,13 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
               std::shared_ptr<ClientCounters> counters = std::make_shared<ClientCounters>(),
               std::shared_ptr<ClientSources> sources = std::make_shared<ClientSources>());
 
-  // Starts to dial, and does not wait.
-  void start();
+  // Somebody has use for the node: dials from now on, and does not wait. True: it was unused. Any
+  // thread; wait-free once it is not.
+  bool start();
+  bool is_unused() const { return phase_.load(std::memory_order_acquire) == Phase::kUnused; }
+  // The first view is on its way: the link was unused, and no dial has failed since. The runtime
+  // tells of its end, and what has ended it is known before.
+  bool is_coming() const { return phase_.load(std::memory_order_acquire) == Phase::kComing; }
   // Starts to dial, and waits for the first view.
   Result<void> connect();
   // Ends the view and dials no more. Blocks for nothing that is under way; may be called again.
@@ -79,7 +85,10 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
   // The same in a sentence with the node's name; empty: nothing is known to be wrong.
   std::string why_unreached() const;
   // ... for a reason that time does not mend.
-  bool refused() const;
+  bool refused() const {
+    const std::lock_guard lock(mutex_);
+    return refused_;
+  }
   // For sentences: "the memory node", or with its number.
   std::string name() const;
 
@@ -113,6 +122,8 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
   const std::shared_ptr<ClientCounters>& counters() const { return counters_; }
 
  private:
+  enum class Phase : uint8_t { kUnused, kComing, kTried };
+
   void dial(uint64_t delay_ns);
   void say_hello(const std::shared_ptr<ControlLink>& link);
   void greeted(uint64_t sent_ns, Result<Reply> reply);
@@ -155,9 +166,10 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
   bool refused_ = false;  // by the node, for a reason that time does not mend
   KnownRun known_run_;    // of the last view, where no register says the epochs
   uint64_t tell_again_ns_ = 0;
-  bool dialing_ = false;  // at most one attempt to connect is under way
+  bool dialing_ = true;   // or unused; at most one attempt to connect is under way
   bool stopped_ = false;
 
+  std::atomic<Phase> phase_{Phase::kUnused};
   std::atomic<uint64_t> view_number_{0};
   uint64_t pause_ns_ = 0;  // before the next dial; this and what follows: on the runtime only
   ClockGap hello_gap_;     // when the last hello was sent

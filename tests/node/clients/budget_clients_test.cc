@@ -59,6 +59,10 @@ TEST(BudgetClients, MembersReachEachOtherWhenAllIsTaken) {
   options.replicas = 2;
   SimCluster cluster(1, options);
   const auto hog = cluster.connect(0, {.staging_bytes = kEach}).value();
+  std::vector<PageKey> keys;
+  for (int i = 0; i < 32; ++i) keys.push_back(make_page_key("budget", std::to_string(i)));
+  // So that it has a staging at each.
+  (void)hog->remove(keys, cluster.now_ns() + kSecond).wait();
   cluster.end_node(NodeEnd::kStopped, 1);
   cluster.start_node(1);
   const bool reached = cluster.world().wait_until(cluster.now_ns() + 10 * kSecond, [&] {

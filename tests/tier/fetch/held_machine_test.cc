@@ -32,6 +32,7 @@ class HeldMachine : public testing::TestWithParam<Kind> {
   HeldMachine() {
     run_for(10 * kView);
     engine_.emplace(*client_, kPageBytes, 8);
+    use_all(*engine_);
     run_for(kView);
     EXPECT_EQ(engine_->put(key_, 1).code, Code::kOk);
     EXPECT_EQ(engine_->fetch(key_).verdict, Verdict::kReady);

@@ -238,7 +238,9 @@ TEST_F(RegisteredFleet, RemoveWhosePatienceEndsBeforeItMayBeginRemovesNothing) {
   cluster_.end_node(NodeEnd::kPowerLost, nodes_of(key)[1] == 1 ? 2 : 1);  // none of the key's
   ASSERT_TRUE(cluster_.world().wait_until(
       now() + 2 * kSecond, [&] { return cluster_.epochs()->current().epoch.members.size() == 2; }));
-  run_for(kView / 2);  // until all have learned it
+  const uint64_t number = cluster_.epochs()->current().epoch.number;
+  ASSERT_TRUE(cluster_.world().wait_until(now() + 5 * kView / 8,
+                                          [&] { return client_->epoch() == number; }));
   const auto removed = client_->remove({&key, 1}, now() + 4 * kMillisecond).wait();
   ASSERT_FALSE(removed.has_value());
   EXPECT_EQ(removed.error().code, Code::kUnavailable) << removed.error().message;
