@@ -156,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(
                {Guard::kDropOnEntering},
                FindingKind::kWentBack,
                3,
-               300,
+               400,
                ends_and({kind_of(Disturbance::kEpochUnread), kind_of(Disturbance::kDialsRefused)})},
         Missed{"zero_landing",
                {Guard::kZeroLanding, Guard::kPayloadCrc},

@@ -166,7 +166,7 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
   bool refused_ = false;  // by the node, for a reason that time does not mend
   KnownRun known_run_;    // of the last view, where no register says the epochs
   uint64_t tell_again_ns_ = 0;
-  bool dialing_ = true;   // or unused; at most one attempt to connect is under way
+  bool dialing_ = true;  // or unused; at most one attempt to connect is under way
   bool stopped_ = false;
 
   std::atomic<Phase> phase_{Phase::kUnused};
