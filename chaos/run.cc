@@ -28,6 +28,7 @@ constexpr uint64_t kLongestPauseNs = 500 * kMillisecond;  // of a client that di
 constexpr uint64_t kCalmNs = 100 * kMillisecond;  // longer than any lease, and than most delays
 constexpr uint64_t kPatienceMs = 100;             // of a client with a node that says no hello
 constexpr uint64_t kPutsAtTheEnd = 2;
+constexpr uint64_t kRestMs = 20;  // of links, in every other run
 
 class Run final : public EngineWitness {
  public:
@@ -43,6 +44,7 @@ class Run final : public EngineWitness {
       ClientOptions options;
       options.connect_ms = kPatienceMs;
       options.verify = enforced(Guard::kPayloadCrc);
+      options.rest_ms = plan_.seed % 2 * kRestMs;
       client_faults_.push_back(wrap(cluster_.client_fabric(client)));
       engines_.push_back(std::make_unique<SimEngine>(
           cluster_.world(), cluster_.connect(client, options, client_faults_.back().get()).value(),

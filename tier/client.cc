@@ -89,6 +89,7 @@ Result<StatusReply> Client::node_status(uint64_t deadline_ns) {
   };
   auto answer = std::make_shared<Answer>();
   Runtime& runtime = fleet_->runtime();
+  if (fleet_->sleeps()) fleet_->reach_one(deadline_ns);
   const std::shared_ptr<View> view = any_view();
   if (view == nullptr) return fail(Code::kUnavailable, "no memory node can be reached now");
   view->link->call(StatusRequest{}, [answer, &runtime](Result<Reply> reply) {
@@ -138,14 +139,16 @@ std::vector<PathUse> Client::paths() const {
 uint64_t Client::location_bytes() const {
   uint64_t bytes = 0;
   for (const auto& link : fleet_->links()) {
-    if (link->view() != nullptr) bytes += link->locations().bytes();
+    if (link->page_bytes() != 0) bytes += link->locations().bytes();
   }
   return bytes;
 }
 
 uint64_t Client::page_bytes() const {
-  const auto view = any_view();
-  return view == nullptr ? 0 : view->geometry.page_bytes;
+  for (const auto& link : fleet_->links()) {
+    if (const uint64_t bytes = link->page_bytes(); bytes != 0) return bytes;
+  }
+  return 0;
 }
 
 uint64_t Client::puts_acknowledged() const {
@@ -164,6 +167,7 @@ uint64_t Client::epoch() const {
 }
 
 bool Client::reachable() const {
+  if (fleet_->sleeps()) return true;
   const auto view = any_view();
   const uint64_t now = clock().now_ns();
   return view != nullptr && view->valid(now) && fleet_->view()->valid(now);

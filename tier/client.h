@@ -134,7 +134,9 @@ class Client {
   // than capabilities() say.
   std::vector<PathUse> paths() const;
   uint64_t epoch() const;  // the number of the one whose members it uses; 0: none, or a node alone
-  bool reachable() const;  // there is a view of some node, and its lease has not ended
+  // There is a view of some node, and its lease has not ended; or the client rests, as nothing was
+  // asked of it for `rest_ms`: it was reachable then.
+  bool reachable() const;
 
   // Pages put so far.
   uint64_t puts_acknowledged() const;

@@ -159,11 +159,14 @@ void Client::describe(MetricVisitor& visitor) const {
                 static_cast<double>(location_bytes()));
   visitor.gauge("farpage_client_epoch", "The epoch whose members the client uses; 0: none",
                 static_cast<double>(epoch()));
-  visitor.gauge("farpage_client_reachable", "1 while the client holds a lease of the node, else 0",
+  visitor.gauge("farpage_client_reachable",
+                "1 while the client holds a lease of a node, or rests; else 0",
                 reachable() ? 1 : 0);
   visitor.counter("farpage_client_held_leases_total",
                   "Leases ended because this machine was held, or its wall clock set ahead",
                   static_cast<double>(counters.held_leases()));
+  visitor.counter("farpage_client_link_rests_total", "Links that rest, as nobody used them",
+                  static_cast<double>(counters.rests()));
   describe_nodes(*fleet_, clock().now_ns(), visitor);
   describe_paths(paths(), visitor);
 }

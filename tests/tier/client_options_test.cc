@@ -18,6 +18,8 @@ TEST(ClientOptions, ValuesOutOfRangeAreNamed) {
   EXPECT_NE(message({.location_pages = uint64_t{1} << 40}).find("client.location_pages"),
             std::string::npos);
   EXPECT_NE(message({.connect_ms = 0}).find("client.connect_ms"), std::string::npos);
+  EXPECT_NE(message({.rest_ms = 86'400'001}).find("client.rest_ms"), std::string::npos);
+  EXPECT_EQ(message({.rest_ms = 0}), "");
   EXPECT_EQ(message({.staging_bytes = 0}), "");
 }
 

@@ -124,7 +124,6 @@ void LaneEngine::advance_path(LanePeer& peer) {
   if (!peer.path.is_open()) peer.source.reset();
   if (!peer.member || !peer.path.advance(now_ns_)) return;
   watch_ns_ = now_ns_;  // there is one more to ask
-  peer.was_open = true;
   const Geometry& geometry = peer.path.view().geometry;
   peer.header_stride = geometry.header_stride();
   open_source(peer);

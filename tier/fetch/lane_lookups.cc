@@ -44,6 +44,7 @@ bool LaneEngine::look_up(std::span<const PageKey> keys, std::span<KeyAnswer> ans
   const auto buckets_of = [&](const PageKey& key) {
     if (const LanePeer* next = &primary_of(key); next != peer) {
       peer = next;
+      peer->link->use();
       index = mapped_index(*peer);
     }
     std::array<const std::byte*, 2> buckets = {};
@@ -129,7 +130,7 @@ void LaneEngine::take_answers() {
 bool LaneEngine::ask_next(QuestionState& question) {
   for (; question.next < question.keys.size(); ++question.next) {
     LanePeer& peer = primary_of(question.keys[question.next]);
-    if (!may_begin(peer) && may_read() && waits_for(peer, question)) return false;
+    if (!may_begin(peer) && may_wait() && waits_for(peer, question)) return false;
     if (!may_begin(peer) || (!single_ && peer.link->breaker().open())) continue;
     if (index_reads_.free_places() == 0 || peer.asked + kMostReads > most_asked_) return false;
     read_buckets(question, peer);
@@ -148,6 +149,7 @@ bool LaneEngine::waits_for(LanePeer& peer, const QuestionState& question) {
 }
 
 void LaneEngine::read_buckets(QuestionState& question, LanePeer& peer) {
+  peer.link->use();
   const PageKey& key = question.keys[question.next];
   const auto homes = key_buckets(key, peer.path.view().geometry.buckets);
   const uint64_t first = std::min(homes[0], homes[1]);

@@ -25,14 +25,14 @@ struct LanePeer {
   }
 
   // Not reachable, and has use from now on: whether the link's first view may still come. `now_ns`:
-  // as above; asked last, for what ends the coming is known before.
+  // as above. What ends the coming is known before it ends; a link that goes to rest may begin it.
   bool is_coming(uint64_t now_ns) {
     link->start();
-    return link->is_coming() || reachable(now_ns);
+    return link->is_coming() || reachable(now_ns) || link->is_coming();
   }
   // ... or the first path.
   bool is_opening(uint64_t now_ns) {
-    return is_coming(now_ns) && !was_open && !path.error().has_value();
+    return is_coming(now_ns) && (link->is_coming() || path.is_new());
   }
 
   std::shared_ptr<NodeSession> link;
@@ -52,7 +52,6 @@ struct LanePeer {
   std::shared_ptr<CopySource> source;     // its path's pool, for the lane's copier
   const std::byte* headers_at = nullptr;  // ... and the headers, while the path is open
   uint64_t heard_ns = 0;                  // when an operation ended here last
-  bool was_open = false;                  // its path
   bool busy = false;                      // among those that have something in flight
   uint32_t written = 0;                   // operations that are to be posted
   RecentLatency latency;                  // of its operations

@@ -19,6 +19,7 @@ inline PageInFlight& LaneEngine::take_page(FetchState& fetch, uint32_t number) {
 
 inline void LaneEngine::begin_at(LanePeer& peer, PageInFlight& page) {
   page.peer = &peer;
+  peer.link->use();
   ++peer.attempts;
   peer.bytes += page.bytes;
 }

@@ -56,8 +56,8 @@ void LaneEngine::wait(uint64_t until_ns) {
   has_waited_ = true;
   // Nothing tells of a check's end.
   if (checks_.any()) until_ns = std::min(until_ns, clock_.now_ns() + kLookNs);
-  // A channel's own wait hears of nothing else.
-  if (peers_.size() == 1 && !allows_interrupts_) {
+  // A channel's own wait hears of nothing else, not of a dial that has failed.
+  if (peers_.size() == 1 && peers_[0]->path.is_open() && !allows_interrupts_) {
     look_after(0);
     return peers_[0]->path.wait(until_ns);
   }

@@ -115,17 +115,35 @@ bool FleetLink::dial_more(const EpochLease& lease, size_t count) {
   return count == 0;
 }
 
-// A client that rests is to be reachable too, and to hear of epochs, though the nodes that it has
-// used are gone.
+// A client that asks for little is to be reachable too, and to hear of epochs, though the nodes
+// that it has used are gone.
 void FleetLink::watch_links() {
   {
     const std::lock_guard lock(mutex_);
     if (stopped_) return;
   }
-  if (const auto current = view(); current != nullptr && !any_node()) dial_more(*current, 1);
+  if (const auto current = view(); current != nullptr && !any_node() && !sleeps()) {
+    dial_more(*current, 1);
+  }
   runtime_.after(kPatienceNs, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->watch_links();
   });
+}
+
+bool FleetLink::sleeps() const {
+  const std::lock_guard lock(mutex_);
+  return view_ != nullptr && std::ranges::all_of(links_, [](const auto& entry) {
+           return entry.second.link->is_unused();
+         });
+}
+
+// The time is known before the first link is started, which ends the sleep.
+bool FleetLink::wakes() {
+  const bool slept = sleeps();
+  const uint64_t now = runtime_.clock().now_ns();
+  if (now < wakes_until_ns_) return true;
+  if (slept) wakes_until_ns_ = now + options_.connect_ms * kMillisecond;
+  return slept;
 }
 
 void FleetLink::stop() {
@@ -296,7 +314,7 @@ void FleetLink::watch_register() {
     const std::lock_guard lock(mutex_);
     if (stopped_) return;
   }
-  if (end_if_held() || runs_out()) read_register_once();
+  if ((end_if_held() || runs_out()) && !sleeps()) read_register_once();
   runtime_.after(fleet_.view_ns / kLooksPerView, [weak = weak_from_this()] {
     if (auto self = weak.lock()) self->watch_register();
   });
@@ -403,8 +421,10 @@ uint64_t FleetLink::told_until_ns(uint64_t sent_ns, uint64_t age_ns) const {
 
 void FleetLink::extend(EpochLease& lease, uint64_t until_ns, const ClockGap& gap) {
   if (lease.valid_until_ns.load(std::memory_order_relaxed) >= until_ns) return;
+  const bool was_over = !lease.valid(runtime_.clock().now_ns());
   lease.gap = gap;
   lease.valid_until_ns.store(until_ns, std::memory_order_release);
+  if (was_over) runtime_.notify();
 }
 
 void FleetLink::learned(uint64_t sent_ns, const ClockGap& gap,

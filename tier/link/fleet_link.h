@@ -58,6 +58,12 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   Result<void> connect();
   // Until one of the nodes can be reached: dials others while none of those that it uses can be.
   void reach_one(uint64_t deadline_ns);
+  // No link is in use: the client has asked nothing of any node for a while. It hears of no epochs
+  // then. Any thread.
+  bool sleeps() const;
+  // The view of the epoch has ended: whether the next one may still come, because the client slept
+  // until now. Who asks starts a link then. Any thread.
+  bool wakes();
   // Waits for connects that are under way: the fabric may go then. Not on the runtime's thread.
   void stop();
 
@@ -137,6 +143,7 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   uint64_t ask_again_ns_ = 0;  // a node, which epoch it is; on the runtime
 
   std::atomic<uint64_t> number_{0};
+  std::atomic<uint64_t> wakes_until_ns_{0};
 };
 
 }  // namespace farpage

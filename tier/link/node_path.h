@@ -38,7 +38,11 @@ class NodePath {
   const View* newest_view() const { return is_open() ? view_.get() : newest_.get(); }
   const View& view() const { return *view_; }
 
-  // Why the last attempt to open the path came to nothing.
+  // It is to be opened to the newest view for the first time, and no attempt has failed.
+  bool is_new() const {
+    return newest_ != nullptr && !error_ && (view_ != newest_ || state_ == State::kOpening);
+  }
+  // Why the last attempt to open the path to the newest view came to nothing.
   const std::optional<Error>& error() const { return error_; }
   // It was the link that was lost, which says so itself: a new view follows.
   bool lost_link() const {
@@ -112,6 +116,7 @@ class NodePath {
     view_number_ = number;
     newest_ = link_->view();
     retry_ns_ = 0;
+    error_.reset();
     // The answer of an older view is of no use, and may never come.
     if (state_ != State::kOpening || view_ == newest_) return;
     answer_.reset();

@@ -45,8 +45,9 @@ NodeSession::NodeSession(const ClientOptions& options, Runtime& runtime, Fabric&
       sources_(std::move(sources)) {}
 
 bool NodeSession::start() {
+  if (!used_.load(std::memory_order_relaxed)) used_ = true;
   Phase unused = Phase::kUnused;
-  if (!is_unused() || !phase_.compare_exchange_strong(unused, Phase::kComing)) return false;
+  if (phase_ != unused || !phase_.compare_exchange_strong(unused, Phase::kComing)) return false;
   dial(0);
   return true;
 }
@@ -253,6 +254,8 @@ void NodeSession::opened(const std::shared_ptr<View>& view,
   if (!staging) return failed(staging.error());
   previous.reset();  // not under the lock: with it may go its link, which calls back
   pause_ns_ = 0;
+  used_ns_ = runtime_.clock().now_ns();
+  page_bytes_.store(view->geometry.page_bytes, std::memory_order_release);
   view_number_.fetch_add(1, std::memory_order_acq_rel);
   phase_.store(Phase::kTried, std::memory_order_release);  // after what a caller then looks for
   runtime_.notify();
@@ -351,6 +354,7 @@ void NodeSession::renew(const std::weak_ptr<View>& weak_view) {
   auto view = weak_view.lock();
   if (view == nullptr) return;
   const uint64_t sent = runtime_.clock().now_ns();
+  if (goes_to_rest(view, sent)) return rest(*view);
   const ClockGap gap = ClockGap::of(runtime_);
   const VerdictCounts verdicts = verdicts_of(*view);
   const bool idle = verdicts.fetches == renewed_fetches_;
@@ -375,6 +379,40 @@ void NodeSession::renew(const std::weak_ptr<View>& weak_view) {
                        if (auto again = weak.lock()) again->renew(weak_view);
                      });
                    });
+}
+
+// Who comes for the link meanwhile either is seen here, or finds it unused. Members keep theirs: by
+// them they see each other.
+bool NodeSession::goes_to_rest(const std::shared_ptr<View>& view, uint64_t now_ns) {
+  if (used_.exchange(false)) used_ns_ = now_ns;
+  const uint64_t rest_ns = options_.rest_ms * kMillisecond;
+  if (terms_.self != 0 || rest_ns == 0 || now_ns - used_ns_ < rest_ns) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (view_ != view || dialing_) return false;
+  }
+  phase_ = Phase::kUnused;
+  if (!used_) return true;
+  Phase unused = Phase::kUnused;
+  return !phase_.compare_exchange_strong(unused, Phase::kTried);
+}
+
+// With the connection ends the session at the node: its lanes, and the staging. All verdicts have
+// been told.
+void NodeSession::rest(View& view) {
+  std::shared_ptr<View> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) return;
+    dialing_ = true;
+    std::swap(ended, view_);
+  }
+  view.connected = false;
+  view.valid_until_ns = 0;
+  view_number_.fetch_add(1, std::memory_order_acq_rel);
+  counters_->link_rests();
+  runtime_.notify();
+  view.link->close();
 }
 
 // A node that is silent, because it is stopped or its network is down, is known by our own clock.

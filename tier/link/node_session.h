@@ -54,7 +54,7 @@ struct HelloExpectations {
 // Keeps a view of one node: dials, says hello, renews the lease, and begins again when the
 // connection or the node is lost: said by the link, or known by a lease that has ended.
 //
-//   unused ──start──► dialing ──hello──► opening ──staging──► serving
+//   unused ──start──► dialing ──hello──► opening ──staging──► serving ──nobody uses it──► unused
 //                        ▲──────(after a pause that grows)──── lost or failed
 //
 // Reconnecting makes a new View; the old one stays usable until its lease ends.
@@ -69,12 +69,19 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
               std::shared_ptr<ClientSources> sources = std::make_shared<ClientSources>());
 
   // Somebody has use for the node: dials from now on, and does not wait. True: it was unused. Any
-  // thread; wait-free once it is not.
+  // thread; wait-free once it is not. Keeps it from its rest, as use() does.
   bool start();
+  // Something is asked of the node. Once nobody has for `rest_ms`, the link is unused again: it
+  // hangs up, and its session at the node ends. Any thread; wait-free.
+  void use() {
+    if (!used_.load(std::memory_order_relaxed)) used_.store(true, std::memory_order_relaxed);
+  }
   bool is_unused() const { return phase_.load(std::memory_order_acquire) == Phase::kUnused; }
   // The first view is on its way: the link was unused, and no dial has failed since. The runtime
   // tells of its end, and what has ended it is known before.
   bool is_coming() const { return phase_.load(std::memory_order_acquire) == Phase::kComing; }
+  // Of the last view that there was; 0: there was none. Any thread.
+  uint64_t page_bytes() const { return page_bytes_.load(std::memory_order_acquire); }
   // Starts to dial, and waits for the first view.
   Result<void> connect();
   // Ends the view and dials no more. Blocks for nothing that is under way; may be called again.
@@ -138,6 +145,8 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
   void watch_lease(const std::weak_ptr<View>& view);
   bool end_if_held(View& view);
   void renew(const std::weak_ptr<View>& view);
+  bool goes_to_rest(const std::shared_ptr<View>& view, uint64_t now_ns);
+  void rest(View& view);
   VerdictCounts verdicts_of(View& view);
   void say_goodbye();
   void failed(Error error);
@@ -170,8 +179,11 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
   bool stopped_ = false;
 
   std::atomic<Phase> phase_{Phase::kUnused};
+  std::atomic<bool> used_{false};  // since the last renewal
+  std::atomic<uint64_t> page_bytes_{0};
   std::atomic<uint64_t> view_number_{0};
   uint64_t pause_ns_ = 0;  // before the next dial; this and what follows: on the runtime only
+  uint64_t used_ns_ = 0;   // when use of it was seen last
   ClockGap hello_gap_;     // when the last hello was sent
   uint64_t renewed_fetches_ = 0;  // as of the last renewal
   PageReports page_reports_;

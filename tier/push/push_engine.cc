@@ -77,6 +77,7 @@ PushEngine::~PushEngine() {
 Result<void> PushEngine::open_path() {
   now_ns_ = clock_.now_ns();
   const uint64_t deadline = now_ns_ + link_->options().connect_ms * kMillisecond;
+  link_->start();
   while (!path_.advance(now_ns_)) {
     const bool late = now_ns_ >= deadline;
     if (path_.error() && (late || !path_.lost_link())) return tl::unexpected(*path_.error());
@@ -92,6 +93,7 @@ Result<void> PushEngine::open_path() {
 PushState* PushEngine::start(std::span<const PushedPage> requests, std::span<PageVerdict> verdicts,
                              uint64_t deadline_ns) {
   FARPAGE_CHECK(requests.size() == verdicts.size() && requests.size() <= options_.pages);
+  link_->start();
   auto unused = std::ranges::find_if(pushes_, [](const auto& push) { return !push->in_use; });
   if (unused == pushes_.end()) {
     pushes_.push_back(std::make_unique<PushState>());
@@ -286,7 +288,7 @@ void PushEngine::take_answer(PushState& push) {
 }
 
 void PushEngine::sweep() {
-  const bool valid = path_.view_valid(now_ns_);
+  const bool valid = path_.view_valid(now_ns_) || link_->is_coming() || path_.view_valid(now_ns_);
   for (PushState* push : active_) {
     const bool late = now_ns_ >= push->deadline_ns ||
                       (push->sent && now_ns_ - push->asked_ns >= path_.view().reuse_ns);

@@ -9,9 +9,13 @@ namespace farpage {
 
 std::vector<ConfigField> fields(ClientOptions& options) {
   return {
-      {"staging_bytes", &options.staging_bytes},   {"location_pages", &options.location_pages},
-      {"hedge_places", &options.hedge_places},     {"connect_ms", &options.connect_ms},
-      {"metrics_listen", &options.metrics_listen}, {"facts", &options.facts},
+      {"staging_bytes", &options.staging_bytes},
+      {"location_pages", &options.location_pages},
+      {"hedge_places", &options.hedge_places},
+      {"connect_ms", &options.connect_ms},
+      {"rest_ms", &options.rest_ms},
+      {"metrics_listen", &options.metrics_listen},
+      {"facts", &options.facts},
   };
 }
 
@@ -35,6 +39,11 @@ Result<void> ClientOptions::validate() const {
   if (connect_ms == 0 || connect_ms > 3'600'000) {
     return fail(Code::kInvalid,
                 fmt::format("client.connect_ms is {}: choose 1 to 3600000", connect_ms));
+  }
+  if (rest_ms > 86'400'000) {
+    return fail(Code::kInvalid, fmt::format("client.rest_ms is {}: choose 1 to 86400000, or 0 for "
+                                            "links that never rest",
+                                            rest_ms));
   }
   if (facts.size() > kMaxFactsBytes) {
     return fail(Code::kInvalid,

@@ -82,6 +82,9 @@ class ClientCounters {
   }
   uint64_t held_leases() const { return held_leases_.load(std::memory_order_relaxed); }
 
+  void link_rests() { rests_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t rests() const { return rests_.load(std::memory_order_relaxed); }
+
  private:
   mutable std::mutex mutex_;  // never taken by a fetch
   std::vector<const LaneCounters*> open_;
@@ -90,6 +93,7 @@ class ClientCounters {
   std::atomic<uint64_t> puts_acknowledged_{0};
   std::atomic<uint64_t> puts_failed_{0};
   std::atomic<uint64_t> held_leases_{0};
+  std::atomic<uint64_t> rests_{0};
   WarningLimiter held_warnings_;  // a held machine ends all its leases at one time
 };
 
