@@ -4,15 +4,16 @@ comes again."""
 import unittest
 
 from certificates import Authority, node_arguments
-from client_case import PAGE_BYTES, READY, ClientCase, contents, farpage, keys
+from client_case import READY, ClientCase, contents, farpage, keys
 from etcd import Etcd
-from fleet import EtcdFleet
+from fleet import PACE, EtcdFleet
 from program import Case, wait_until
 
 NAMES = ("a", "b", "c")
 PAGES = 32
 REST = {"rest_ms": 300}
-TERMS = ("--page-bytes", PAGE_BYTES, "--set", "node.lease_ms=1000")
+PAGE_BYTES = PACE.page_bytes
+TERMS = ("--page-bytes", PAGE_BYTES, "--set", f"node.lease_ms={PACE.lease_ms}")
 
 
 class RestCase(Case):
@@ -23,14 +24,14 @@ class RestCase(Case):
         members = [self.clients(node) for node in nodes]
         self.client = farpage.open(connect_ms=20_000, **REST, **settings)
         self.addCleanup(self.client.close)
-        pages = contents(0, PAGES)
+        pages = contents(0, PAGES, PAGE_BYTES)
         self.assertTrue(wait_until(lambda: not self.client.put(keys(0, PAGES), pages, timeout_s=5).wait()["code"].any()))
 
         def rest():
             self.assertTrue(wait_until(lambda: [self.clients(node) for node in nodes] == members), [self.status(node) for node in nodes])
 
         rest()
-        into = contents(PAGES, PAGES)  # other bytes
+        into = contents(PAGES, PAGES, PAGE_BYTES)  # other bytes
         self.fetch(keys(0, PAGES), into)
         self.assertEqual(into.tobytes(), pages.tobytes())
         rest()
@@ -38,7 +39,7 @@ class RestCase(Case):
         rest()
         self.assertEqual(set(self.client.exists(keys(0, PAGES)).wait()["verdict"]), {READY})
         rest()
-        codes = self.client.put(keys(PAGES, 1), contents(PAGES, 1), timeout_s=60).wait()["code"]
+        codes = self.client.put(keys(PAGES, 1), contents(PAGES, 1, PAGE_BYTES), timeout_s=60).wait()["code"]
         self.assertEqual(list(codes), [farpage.Code.OK])
         rest()
         self.assertEqual(self.client.remove(keys(0, PAGES), timeout_s=60).wait(), PAGES)
@@ -73,11 +74,11 @@ class FleetTest(EtcdFleet, RestCase):
         listed = ",".join(f"{name}={self.folder}/{name}.sock" for name in NAMES)
         nodes = [self.start_node(*TERMS, "--set", f"cluster.nodes={listed}", "--set", f"cluster.name={name}", name=name) for name in NAMES]
         self.assertTrue(wait_until(lambda: all(self.clients(node) == len(NAMES) - 1 for node in nodes)))
-        self.assert_served_after_rests(nodes, cluster={"nodes": listed})
+        self.assert_served_after_rests(nodes, cluster={"nodes": listed, "page_bytes": PAGE_BYTES})
 
     def test_of_an_etcd(self):
         etcd = Etcd(self)
-        nodes = list(self.start_fleet(etcd, NAMES, *TERMS).values())
+        nodes = list(self.start_fleet(etcd, NAMES).values())
         self.assertTrue(wait_until(lambda: all(self.clients(node) == len(NAMES) - 1 for node in nodes)))
         self.assert_served_after_rests(nodes, etcd={"endpoints": etcd.endpoints})
 
