@@ -19,9 +19,7 @@ constexpr uint64_t kIdleRenewalsPerLease = 2;  // of a client that has fetched n
 // So that a dial that lasts to its own deadline can still say what it waited for.
 constexpr uint64_t kLastWordNs = 100 * kMillisecond;
 constexpr uint64_t kTellAgainNs = 30 * kSecond;  // what a person has to mend
-constexpr uint64_t kMaxDurationNs = 3'600 * kSecond;
-constexpr size_t kMaxBackendName = 16;
-constexpr uint64_t kMaxReportBytes = kMiB;  // that a node has to look at for one report
+constexpr uint64_t kMaxReportBytes = kMiB;       // that a node has to look at for one report
 
 Error to_error(const Reply& reply) {
   if (const auto* refusal = std::get_if<Refusal>(&reply)) return {refusal->code, refusal->message};
@@ -272,37 +270,14 @@ void NodeSession::withdraw_source(uint32_t source) {
 
 Result<std::shared_ptr<View>> NodeSession::make_view(const std::shared_ptr<ControlLink>& link,
                                                      uint64_t sent_ns, const HelloReply& reply) {
-  if (reply.protocol != kControlProtocol) {
-    return fail(Code::kProtocol, fmt::format("the node speaks control protocol {}, this client {}: "
-                                             "run the same version of farpage on both",
-                                             reply.protocol, kControlProtocol));
-  }
-  if (!reply.backend.empty() && reply.backend != backend_) {
-    const bool is_name = reply.backend.size() <= kMaxBackendName &&
-                         std::all_of(reply.backend.begin(), reply.backend.end(),
-                                     [](char c) { return c >= 'a' && c <= 'z'; });
-    if (!is_name) return fail(Code::kProtocol, "the node's hello names no backend");
-    return fail(
-        Code::kInvalid,
-        fmt::format(
-            "the node's pages travel over '{0}', and this client uses '{1}': choose --backend {0}",
-            reply.backend, backend_));
-  }
-  if (auto member = check_member(reply); !member) return tl::unexpected(member.error());
+  if (auto valid = check_hello(reply, terms_, backend_); !valid)
+    return tl::unexpected(valid.error());
   if (terms_.fixed) {
     std::lock_guard lock(mutex_);
     if (goes_back(known_run_, {reply.epoch, reply.incarnation})) {
       return fail(Code::kProtocol,
                   gone_back(std::max(known_run_.epoch, newest_epoch()), reply.epoch));
     }
-  }
-  if (!terms_.fixed && reply.epoch == 0) {
-    return fail(Code::kUnavailable, "the node is a member of no epoch yet");
-  }
-  if (reply.epoch == 0 || reply.epoch > kMaxEpoch || reply.incarnation == 0 ||
-      reply.newest_epoch > kMaxEpoch || reply.reuse_ns == 0 || reply.reuse_ns > kMaxDurationNs ||
-      reply.lease_ns == 0 || reply.lease_ns > kMaxDurationNs) {
-    return fail(Code::kProtocol, "the node's hello has a field out of range");
   }
   auto view = std::make_shared<View>(std::min(reply.sources, kMaxSources));
   view->epoch = reply.epoch;
@@ -323,31 +298,6 @@ Result<std::shared_ptr<View>> NodeSession::make_view(const std::shared_ptr<Contr
   }
   hear_of(std::max(reply.epoch, reply.newest_epoch));
   return view;
-}
-
-// Whether it is the member that this link is for, of the same fleet.
-Result<void> NodeSession::check_member(const HelloReply& reply) const {
-  if (reply.node != terms_.peer) {
-    if (terms_.peer == 0) {
-      return fail(Code::kInvalid, "this node is one of several: name all of them");
-    }
-    return fail(
-        Code::kInvalid,
-        reply.node == 0
-            ? "the node that answers here serves alone: its configuration names no other nodes"
-            : "another member answers here than the one that the list of nodes names");
-  }
-  if (terms_.page_bytes != 0 && reply.page_bytes != terms_.page_bytes) {
-    return fail(Code::kInvalid, fmt::format("the node's pages are of up to {} bytes, those of its "
-                                            "fleet of {}: node.page_bytes is the same at all",
-                                            reply.page_bytes, terms_.page_bytes));
-  }
-  if (terms_.fixed && terms_.epoch && reply.membership != terms_.epoch()) {
-    return fail(Code::kInvalid,
-                "the node has another list of nodes, or another number of replicas: give every "
-                "node and client the same");
-  }
-  return {};
 }
 
 void NodeSession::renew(const std::weak_ptr<View>& weak_view) {

@@ -16,6 +16,7 @@
 #include "pagetable/location_cache.h"
 #include "tier/link/breaker.h"
 #include "tier/link/client_sources.h"
+#include "tier/link/hello_check.h"
 #include "tier/link/page_reports.h"
 #include "tier/link/view.h"
 #include "tier/request/client_options.h"
@@ -24,32 +25,6 @@
 #include "transport/fabric_gate.h"
 
 namespace farpage {
-
-// A node's own view of its fleet's epoch, as it tells it with an answer.
-struct ToldView {
-  EpochTag epoch;
-  uint64_t age_ns = 0;   // when the node answered, by its clock
-  uint64_t sent_ns = 0;  // the request, by this client's clock
-  ClockGap gap;          // as of then
-};
-
-// Identity that this link announces, and the identity it expects. The defaults: a client of a node
-// that serves alone.
-struct HelloExpectations {
-  // The member that says hello; 0: a client, which has a staging for its puts and its touch log.
-  NodeId self = 0;
-  uint64_t incarnation = 0;  // that member's
-  NodeId peer = 0;           // the member that must answer; 0: a node that serves alone
-  uint64_t page_bytes = 0;   // of the fleet, which the member must have; 0: any
-  // The epoch for the hello; called on the runtime. Empty: {0, 0}.
-  std::function<EpochTag()> epoch;
-  // Membership is a list: the member must have the same one. With a register it may be ahead, or
-  // behind, and a member is known by its incarnation alone.
-  bool fixed = true;
-  // The peer has told of its view, and this machine was not held since it was asked; called on the
-  // runtime. May be empty.
-  std::function<void(const ToldView&)> told;
-};
 
 // Keeps a view of one node: dials, says hello, renews the lease, and begins again when the
 // connection or the node is lost: said by the link, or known by a lease that has ended.
@@ -137,7 +112,6 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
   void drop_greeting(const std::shared_ptr<ControlLink>& link);
   Result<std::shared_ptr<View>> make_view(const std::shared_ptr<ControlLink>& link,
                                           uint64_t sent_ns, const HelloReply& reply);
-  Result<void> check_member(const HelloReply& reply) const;
   void send_reports();
   void hear_of(uint64_t epoch);
   void open_staging(const std::shared_ptr<View>& view, HelloReply reply);
