@@ -13,8 +13,8 @@ MOST_BYTES_PER_CLIENT = 65536 + STAGING_BYTES
 BUSY = ["--page-bytes", "64KiB", "--batch", "1", "--depth", "1", "--connections", "1", "--pool-bytes", "64MiB"]
 MIB = 1 << 20
 SETTLE_S = 3  # until what connecting and leaving leave behind is done
-LEASE_MS = 2_000  # the default: 1,000 idle clients send 1,000 renewals a second
-SILENT_LEASE_MS = 600_000  # longer than a run: the clients are connected and say nothing
+NO_REST_MS = 0  # as before links rest: 1,000 clients send 1,000 renewals a second
+SOON_REST_MS = 1_000
 
 
 def parse_memory(text):
@@ -29,9 +29,9 @@ def memory_of(process):
 
 
 @contextlib.contextmanager
-def idle_clients(program, backend, node):
+def idle_clients(program, backend, node, rest_ms=NO_REST_MS):
     command = [program, "bench", "idle", "--backend", backend, "--node", node, "--clients", CLIENTS,
-               "--set", f"client.staging_bytes={STAGING_BYTES}"]
+               "--set", f"client.staging_bytes={STAGING_BYTES}", "--set", f"client.rest_ms={rest_ms}"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with running(command, **pipes) as clients:
         if clients.stdout.readline() != "ready\n":
@@ -43,9 +43,9 @@ def idle_clients(program, backend, node):
 
 
 @contextlib.contextmanager
-def idle_node(program, backend, folder, lease_ms=LEASE_MS):
+def idle_node(program, backend, folder):
     with memory_node(program, backend, folder, "--pool-bytes", "256MiB", "--page-bytes", "64KiB",
-                     "--set", f"node.max_clients={2 * CLIENTS}", "--set", f"node.lease_ms={lease_ms}") as node:
+                     "--set", f"node.max_clients={2 * CLIENTS}") as node:
         yield node
 
 
@@ -85,12 +85,13 @@ def cpu_s(process):
 class BesideIdle:
     """The p99 of a node's one busy client, with and without idle ones, and their CPU time."""
 
-    def __init__(self, program, backend, node, process, seconds):
+    def __init__(self, program, backend, node, process, seconds, rest_ms):
         self.program, self.backend, self.node, self.process, self.seconds = program, backend, node, process, seconds
+        self.rest_ms = rest_ms
         self.idle_share = self.node_share = 0.0
 
     def with_clients(self):
-        with idle_clients(self.program, self.backend, self.node) as clients:
+        with idle_clients(self.program, self.backend, self.node, self.rest_ms) as clients:
             time.sleep(SETTLE_S)
             before = cpu_s(clients), cpu_s(self.process)
             time.sleep(SETTLE_S)

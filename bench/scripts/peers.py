@@ -34,7 +34,7 @@ MANY = ["--page-bytes", "64KiB", "--batch", "1", "--depth", "8", "--connections"
 SINGLE = ["--page-bytes", "64KiB", "--batch", "1", "--depth", "1", "--connections", "1"]
 SMALL = ["--page-bytes", "4KiB", "--batch", "1024", "--depth", "1", "--connections", "1"]
 LARGE = ["--page-bytes", "2MiB", "--batch", "1", "--depth", "4", "--connections", "1"]
-KEYS = ("redis", "ucx", "latency", "small", "iperf3", "crc", "tls", "idle", "silent", "idle-memory")
+KEYS = ("redis", "ucx", "latency", "small", "iperf3", "crc", "tls", "idle", "rest", "idle-memory")
 UNITS = """
 GB/s are 10⁹ bytes of payload a second: Farpage's pages that were ready, each checked unless the row says otherwise; redis's values; UCX's
 messages; what iperf3's receiver got. p50 is from the request until the page or the value is there; redis-benchmark counts it in steps of
@@ -79,9 +79,9 @@ class Cases:
                 self.program, self.fetch_arguments(MANY, where), process, self.folder))
 
     @contextlib.contextmanager
-    def idle(self, lease_ms):
-        with idle_cost.idle_node(self.program, self.backend, self.folder, lease_ms) as (node, process):
-            cost = idle_cost.BesideIdle(self.program, self.backend, node, process, self.seconds)
+    def idle(self, rest_ms):
+        with idle_cost.idle_node(self.program, self.backend, self.folder) as (node, process):
+            cost = idle_cost.BesideIdle(self.program, self.backend, node, process, self.seconds, rest_ms)
             yield Sides(cost.with_clients, cost.without, cost.sentence)
 
     @contextlib.contextmanager
@@ -110,10 +110,10 @@ class Cases:
             Case("crc", "64 KiB, 4 × 8, checked", "the same, --verify off", "GB/s", 0.78,
                  lambda: self.beside(many, self.gbps(MANY, "--verify", "off"))),
             Case("tls", "64 KiB, 4 × 8, over TLS", "the same without TLS", "GB/s", None, self.tls),
-            Case("idle", "64 KiB, one at a time, p99, beside 1,000 idle clients", "the same without them", "µs", 1.2,
-                 lambda: self.idle(idle_cost.LEASE_MS), at_most=True),
-            Case("silent", "the same, beside 1,000 that renew no lease meanwhile", "the same without them", "µs", 1.2,
-                 lambda: self.idle(idle_cost.SILENT_LEASE_MS), at_most=True),
+            Case("idle", "64 KiB, one at a time, p99, beside 1,000 clients that just became idle", "the same without them", "µs", None,
+                 lambda: self.idle(idle_cost.NO_REST_MS), at_most=True),
+            Case("rest", "the same, beside 1,000 whose links rest", "the same without them", "µs", 1.2,
+                 lambda: self.idle(idle_cost.SOON_REST_MS), at_most=True),
             Case("idle-memory", "a node's memory for each of 1,000 idle clients", "64 KiB and its staging", "KiB", 1.0, self.idle_memory,
                  at_most=True),
         ]

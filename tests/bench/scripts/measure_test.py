@@ -82,8 +82,8 @@ class NodeTest(Case):
 
     def test_a_busy_client_beside_idle_ones(self):
         with mock.patch.multiple(idle_cost, CLIENTS=400, SETTLE_S=1):
-            with idle_cost.idle_node(PROGRAM, "shm", self.folder, lease_ms=2_000) as (node, process):
-                cost = idle_cost.BesideIdle(PROGRAM, "shm", node, process, seconds=2)
+            with idle_cost.idle_node(PROGRAM, "shm", self.folder) as (node, process):
+                cost = idle_cost.BesideIdle(PROGRAM, "shm", node, process, seconds=2, rest_ms=idle_cost.NO_REST_MS)
                 self.assertGreater(cost.with_clients(), 0)
                 self.assertGreater(cost.idle_share, 0)  # some 400 renewals
                 self.assertGreater(cost.node_share, 0)

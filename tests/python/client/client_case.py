@@ -58,6 +58,11 @@ class ClientCase(unittest.TestCase):
         self.assertEqual(set(results["code"]), {farpage.Code.OK})
         return results
 
+    def settle(self):
+        """Until no operation lends memory any more: the next ones let it go."""
+        while self.client._operations:
+            self.client.exists(key(1)).wait()
+
     def fetch(self, names, memory, client=None):
         verdicts = (client or self.client).fetch(names, memory, timeout_s=30).wait()
         self.assertEqual(set(verdicts["verdict"]), {READY}, verdicts)

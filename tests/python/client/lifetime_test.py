@@ -34,11 +34,6 @@ class LifetimeTest(ClientCase):
         self.put(key(1), content(1))
         self.settle()
 
-    def settle(self):
-        """Until no operation lends memory any more: the next ones let it go."""
-        while self.client._operations:
-            self.client.exists(key(1)).wait()
-
     def test_a_buffer_that_is_dropped_lives_until_the_operation_is_released(self):
         kept = Kept()
         ticket = self.client.fetch(key(1), kept.array, timeout_s=30)

@@ -249,6 +249,7 @@ class OperationsTest(ClientCase):
                       numpy.array([-1] * 4)):
             with self.subTest(given=given), self.assertRaisesRegex(farpage.InvalidError, "min_version"):
                 self.client.fetch(names, into, min_version=given)
+        self.settle()
         self.assertFalse(self.client._regions._sorted[0])
 
     def test_asked_counted_and_removed(self):
