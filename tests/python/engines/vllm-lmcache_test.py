@@ -10,13 +10,12 @@ import unittest
 
 os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", VLLM_CPU_KVCACHE_SPACE="1", VLLM_LOGGING_LEVEL="ERROR", VLLM_NO_USAGE_STATS="1",
                   HF_HUB_OFFLINE="1", LMCACHE_TRACK_USAGE="false", LMCACHE_DISABLE_BANNER="1")
-import torch  # noqa: E402
-import transformers  # noqa: E402
 from lmcache_server import ServerCase  # noqa: E402
 from program import wait_until  # noqa: E402
 from truth import assert_answer  # noqa: E402
 from vllm import LLM, SamplingParams  # noqa: E402
 from vllm.config import KVTransferConfig  # noqa: E402
+from vllm_engine import tiny_model  # noqa: E402
 
 BLOCK_TOKENS, CHUNK_TOKENS, PROMPT_TOKENS, NEW_TOKENS = 32, 64, 200, 16
 CHUNKS = PROMPT_TOKENS // CHUNK_TOKENS
@@ -45,7 +44,7 @@ class Engine:
         transfer = {} if server is None else {"disable_hybrid_kv_cache_manager": True, "kv_transfer_config": KVTransferConfig(
             kv_connector="LMCacheMPConnector", kv_role="kv_both", kv_load_failure_policy="recompute",
             kv_connector_extra_config={"lmcache.mp.host": "tcp://localhost", "lmcache.mp.port": server.port})}
-        self._llm = LLM(model=str(model), skip_tokenizer_init=True, dtype="float32", enforce_eager=True, block_size=BLOCK_TOKENS, max_model_len=512,
+        self._llm = LLM(model=model, skip_tokenizer_init=True, dtype="float32", enforce_eager=True, block_size=BLOCK_TOKENS, max_model_len=512,
                         max_num_seqs=2, max_num_batched_tokens=512, num_gpu_blocks_override=GPU_BLOCKS, seed=0, **transfer)
 
     def answer(self, number):
@@ -61,11 +60,7 @@ class Engine:
 class VllmLmcacheTest(ServerCase):
     def setUp(self):
         super().setUp()
-        model = self.folder / "model"
-        torch.manual_seed(23)
-        config = transformers.LlamaConfig(vocab_size=1024, hidden_size=256, intermediate_size=512, num_hidden_layers=4, num_attention_heads=4,
-                                          num_key_value_heads=2, max_position_embeddings=4096, initializer_range=0.1)
-        transformers.LlamaForCausalLM(config).save_pretrained(model)
+        model = tiny_model(self.folder / "model")
         alone = Engine(model)
         # Computed, and of vLLM's own cache.
         self.truths = [(alone.answer(number), alone.answer(number)) for number in range(3)]

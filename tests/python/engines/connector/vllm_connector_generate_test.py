@@ -67,20 +67,13 @@ class ConnectorGeneratesCase:
     def generate(self, *numbers):
         return self.engine.generate([prompt(number) for number in numbers])
 
-    def settle(self):
-        """Until the node has all blocks of the prompts so far: vLLM ends stores in later steps."""
-        def is_idle():
-            self.engine.generate([[5, 6, 7]])
-            return not self.worker._stores._under_way
-        self.assertTrue(wait_until(is_idle))
-
     def evicted(self, number):
         """The answer while vLLM has the prompt's blocks, which it then has no more."""
         computed, local = self.generate(number, number)
         self.assertEqual((computed.cached, local.cached), (0, CACHED_TOKENS))
-        self.settle()
+        self.engine.settle()
         self.generate(number + 100, number + 200, number + 300)
-        self.settle()
+        self.engine.settle()
         return local
 
     def assert_near(self, answer, wanted):

@@ -35,7 +35,7 @@ VOCABULARY = 1000
 
 
 def digest(*parts):
-    return hashlib.blake2b(b"".join(parts), digest_size=HEADS * HEAD_BYTES).digest()
+    return hashlib.shake_128(b"".join(parts)).digest(HEADS * HEAD_BYTES)
 
 
 class Worker:
@@ -104,10 +104,9 @@ class Engine:
     def __init__(self, model, *, ranks=1, layers=3, blocks=40, gaps=False, drafts=False, engine=None, transfer=None, **settings):
         config = json.loads(CONFIG.read_text(encoding="utf-8"))
         config["kv_connector_extra_config"].update(settings)
-        self.vllm_config = EngineArgs(
-            model=model, skip_tokenizer_init=True, enforce_eager=True, block_size=BLOCK_TOKENS, max_model_len=1024, max_num_seqs=8,
-            max_num_batched_tokens=128, seed=0, kv_transfer_config=KVTransferConfig(**{**config, **(transfer or {})}),
-            **{"dtype": "float32", **(engine or {})}).create_engine_config()
+        self.vllm_config = EngineArgs(**{**dict(
+            model=model, skip_tokenizer_init=True, enforce_eager=True, block_size=BLOCK_TOKENS, max_model_len=1024, max_num_seqs=8, dtype="float32",
+            max_num_batched_tokens=128, seed=0, kv_transfer_config=KVTransferConfig(**{**config, **(transfer or {})})), **(engine or {})}).create_engine_config()
         spec = FullAttentionSpec(block_size=BLOCK_TOKENS, num_kv_heads=HEADS, head_size=HEAD_BYTES // 2, dtype=torch.int8)
         groups = [KVCacheGroupSpec([f"layer.{number}" for number in range(layers)], spec)]
         kv_cache_config = KVCacheConfig(num_blocks=blocks, kv_cache_tensors=[], kv_cache_groups=groups)
