@@ -149,10 +149,14 @@ def rounds_of(settings):
         process.wait()
 
 
+def start_node(program, folder, address, page_bytes):
+    return subprocess.Popen([program, "node", "--listen", address, "--state", f"{folder}/node.state", "--pool-bytes", "4GiB", "--page-bytes", str(page_bytes)])
+
+
 @contextlib.contextmanager
 def node_of(program, folder, page_bytes):
     address = f"{folder}/node.sock"
-    node = subprocess.Popen([program, "node", "--listen", address, "--state", f"{folder}/node.state", "--pool-bytes", "4GiB", "--page-bytes", str(page_bytes)])
+    node = start_node(program, folder, address, page_bytes)
     try:
         yield address
     finally:

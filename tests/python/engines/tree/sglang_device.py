@@ -18,7 +18,6 @@ DEVICE_TOKENS = 20 * PAGE_TOKENS
 PAGES = 8  # of a prompt
 WINDOW_PAGES = 2  # of sliding attention
 STATES = 8
-KV_SHAPE = (PAGES * PAGE_TOKENS, HEADS, HEAD_DIM)
 # Of a host pool's memory: where its axes of layers and of tokens lie. K and V come first.
 AXES = {"layer_first": (0, 1, 2, 3, 4), "page_first": (0, 2, 1, 3, 4), "page_first_direct": (0, 2, 1, 3, 4, 5), "page_head": (0, 4, 1, 3, 2, 5)}
 
@@ -45,12 +44,12 @@ def store_layers(self, device_pool, host_indices, device_indices, io_backend):
 
 
 def load_states(src_ptrs, dst_ptrs, src_indices, dst_indices, layer_id, page_size):
-    dst_ptrs[0][dst_indices] = src_ptrs[0][src_indices, layer_id, 0]
+    dst_ptrs[0][dst_indices] = src_ptrs[0][src_indices // page_size, layer_id, src_indices % page_size]
 
 
 def store_states(src_ptrs, dst_ptrs, src_indices, dst_indices, page_size):
     for layer, buffer in enumerate(src_ptrs):
-        dst_ptrs[0][dst_indices, layer, 0] = buffer[src_indices]
+        dst_ptrs[0][dst_indices // page_size, layer, dst_indices % page_size] = buffer[src_indices]
 
 
 MHATokenToKVPoolHost.load_to_device_per_layer, MHATokenToKVPoolHost.backup_from_device_all_layer = load_layer, store_layers
@@ -66,10 +65,15 @@ def values(first, number, shape, dtype):
     return torch.randn(shape, generator=torch.Generator().manual_seed(first * 1000 + number)).to(dtype)
 
 
+def values_of_tokens(first, number, buffer):
+    return values(first, number, (PAGES * PAGE_TOKENS, *buffer.shape[1:]), buffer.dtype)
+
+
 class KvPools:
     """Of a model whose layers all attend to everything."""
 
     components, window, layout = (ComponentType.FULL,), None, "page_first"
+    drafts = ()  # pools of a draft model
 
     def __init__(self):
         self.device = MHATokenToKVPool(DEVICE_TOKENS, PAGE_TOKENS, torch.bfloat16, HEADS, HEAD_DIM, LAYERS, "cpu", False, enable_alt_stream=False)
@@ -86,13 +90,13 @@ class KvPools:
     def write(self, first, begin, places):
         """KV of the prompt's tokens from `begin` on; more that the tree is to insert."""
         for number, buffer in enumerate(self.buffers()):
-            buffer[places] = values(first, number, KV_SHAPE, buffer.dtype)[begin:][:len(places)]
+            buffer[places] = values_of_tokens(first, number, buffer)[begin:][:len(places)]
         return {}
 
     def assert_right(self, cache, first, places):
         """The prompt's first tokens are at these places."""
         for number, buffer in enumerate(self.buffers()):
-            assert_bytes(torch.equal(buffer[places], values(first, number, KV_SHAPE, buffer.dtype)[:len(places)]), f"prompt {first}, buffer {number}")
+            assert_bytes(torch.equal(buffer[places], values_of_tokens(first, number, buffer)[:len(places)]), f"prompt {first}, buffer {number}")
 
     def clear(self):
         """All of it is free, and holds nothing of a prompt."""
@@ -124,7 +128,7 @@ class WindowPools(KvPools):
 
     def write(self, first, begin, places):
         for number, buffer in enumerate(self.window_buffers()):
-            buffer[self.allocator.full_to_swa_index_mapping[places]] = values(first, 50 + number, KV_SHAPE, buffer.dtype)[begin:][:len(places)]
+            buffer[self.allocator.full_to_swa_index_mapping[places]] = values_of_tokens(first, 50 + number, buffer)[begin:][:len(places)]
         return super().write(first, begin, places)
 
     def assert_right(self, cache, first, places):
@@ -132,7 +136,7 @@ class WindowPools(KvPools):
         window = self.allocator.full_to_swa_index_mapping[places][-self.window:]
         assert window.all(), "wrong bytes: the window is nowhere"
         for number, buffer in enumerate(self.window_buffers()):
-            right = values(first, 50 + number, KV_SHAPE, buffer.dtype)[:len(places)][-self.window:]
+            right = values_of_tokens(first, 50 + number, buffer)[:len(places)][-self.window:]
             assert_bytes(torch.equal(buffer[window], right), f"prompt {first}, the window's buffer {number}")
 
     def clear(self):

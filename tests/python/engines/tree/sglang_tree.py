@@ -14,8 +14,10 @@ from sglang_engine import HEAD_DIM, HEADS, LAYERS, PAGE_TOKENS, CacheRequestHand
 from sglang.srt import runtime_context
 from sglang.srt.mem_cache.base_prefix_cache import EvictParams, InsertParams, MatchPrefixParams
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams
+from sglang.srt.mem_cache.kv_cache_builder import maybe_register_hicache_draft
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
 from sglang.srt.server_args import prepare_server_args
+from sglang.srt.speculative.base_spec_worker import HiCacheDraftMode, HiCacheDraftPlan
 
 MODEL = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": HEADS * HEAD_DIM, "intermediate_size": 128,
          "num_attention_heads": HEADS, "num_key_value_heads": HEADS, "num_hidden_layers": LAYERS, "vocab_size": 512, "max_position_embeddings": 8192,
@@ -50,6 +52,8 @@ class Tree(HasController):
             sliding_window_size=pools.window, enable_mamba_extra_buffer=True)
         self.cache = UnifiedRadixCache(parameters)
         self.cache.init_hicache(server, parameters)
+        maybe_register_hicache_draft(tree_cache=self.cache, draft_plan=HiCacheDraftPlan(
+            HiCacheDraftMode.SIDECAR if self.pools.drafts else HiCacheDraftMode.NONE, self.pools.drafts))
         self.controller, self.requests = self.cache.cache_controller, 0
         case.addCleanup(self.close)
         case.assertTrue(wait_until(lambda: self.storage._client is not None), self.storage._connection.why_not)

@@ -13,8 +13,10 @@ import unittest
 from unittest import mock
 
 import other_process
+import torch
 from program import PATIENCE_S, Case, wait_until
-from sglang_device import AXES, LAYERS, PAGES, WINDOW_PAGES, KvPools, StatePools, WindowPools
+from sglang_device import AXES, HEAD_DIM, HEADS, LAYERS, PAGES, WINDOW_PAGES, KvPools, StatePools, WindowPools
+from sglang_models import DraftPools, DraftWindowPools, IndexerPools
 from sglang_tree import Tree
 
 import farpage
@@ -138,6 +140,44 @@ class SglangTreeTest(Case):
         self.assertEqual(tree.come_back(FIRST), (0, 0))
         self.assertEqual(tree.compute(FIRST), PAGES)
         self.assertEqual(tree.come_back(FIRST), (PAGES, PAGES))
+
+    def test_a_draft_models_kv_and_an_indexers_keys_come_back_with_the_pages_or_the_prefix_ends(self):
+        for pools, layout, names in ((DraftPools, "page_first", {"draft": 2}), (DraftPools, "layer_first", {"draft": 2}),
+                                     (IndexerPools, "page_first_direct", {"indexer": 1, "draft": 1, "draft_indexer": 1}),
+                                     (IndexerPools, "layer_first", {"indexer": 1, "draft": 1, "draft_indexer": 1})):
+            with self.subTest(pools.__name__, layout=layout):
+                tree = self.tree(pools, layout=layout, arguments=("--hicache-io-backend", "direct"))
+                self.assertEqual({name: pool.parts for name, pool in tree.storage._pools.items() if name != "kv"}, names)
+                self.assertEqual(tree.compute(FIRST), PAGES)
+                self.assertEqual(tree.come_back(FIRST), (PAGES, PAGES))
+                for name, parts in names.items():
+                    self.assertEqual(tree.drop(FIRST, 5, part=parts - 1, pool=name), 1)
+                    found = tree.storage.figures.of("pages")["found"]
+                    self.assertEqual(tree.come_back(FIRST), (5, 5), name)
+                    self.assertEqual(tree.storage.figures.of("pages")["found"], found + 5, name)
+                    self.assertEqual(tree.compute(FIRST), PAGES - 5)
+                    with tree.between(lambda tree=tree, name=name: tree.drop(FIRST, 3, pool=name)):
+                        self.assertEqual(tree.come_back(FIRST), (3, 3), name)
+                    self.assertEqual(tree.compute(FIRST), PAGES - 3)
+                    self.assertEqual(tree.come_back(FIRST), (PAGES, PAGES), name)
+                tree.close()
+
+    def test_a_draft_models_window_comes_back_with_the_window_or_the_prefix_is_shorter(self):
+        tree = self.tree(DraftWindowPools)
+        tree.compute(FIRST)
+        self.assertEqual(tree.come_back(FIRST), (PAGES, PAGES))
+        self.assertEqual(tree.drop(FIRST, 6, pool="draft_swa"), 1)
+        self.assertEqual(tree.come_back(FIRST), (6, 6))
+        self.assertEqual(tree.compute(FIRST), PAGES - 6)
+        self.assertEqual(tree.come_back(FIRST), (PAGES, PAGES))
+
+    def test_pages_of_another_draft_model_end_the_prefix(self):
+        self.tree(DraftPools).compute(FIRST)
+        for other in ({"draft_layers": 2}, {"draft_dtype": torch.float16}, {"draft_heads": 2 * HEADS, "draft_dim": HEAD_DIM // 2}):
+            with self.subTest(other):
+                tree = self.tree(type("Other", (DraftPools,), other))
+                self.assertEqual(tree.come_back(FIRST), (0, 0), "wrong bytes: those of another draft model")
+                tree.close()
 
     # ---- Nodes that fail
 
