@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "tests/tier/fleet.h"
 
 namespace farpage {
@@ -108,34 +110,6 @@ TEST_P(Rest, ALaneOpensAfterARest) {
   EXPECT_TRUE(client_->node_status(now() + kSecond));
 }
 
-TEST_P(Rest, UseKeepsALinkFromItsRest) {
-  const PageKey key = test_key(1);
-  for (int i = 0; i < 10; ++i) {
-    run_for(kRest / 2);
-    EXPECT_EQ(engine_->fetch(key).verdict, Verdict::kReady);
-  }
-  EXPECT_GE(clients(), 1u);
-  EXPECT_LE(clients(), GetParam().options.replicas);
-}
-
-TEST_P(Rest, ALookUpIsUse) {
-  const PageKey key = test_key(1);
-  KeyAnswer answer;
-  for (int i = 0; i < 10; ++i) {
-    run_for(kRest / 2);
-    engine_->lane().ask({&key, 1}, {&answer, 1}, now() + kSecond).wait();
-  }
-  EXPECT_EQ(clients(), 1u);
-}
-
-TEST_P(Rest, APutIsUse) {
-  for (uint64_t i = 0; i < 10; ++i) {
-    run_for(kRest / 2);
-    EXPECT_EQ(engine_->put(test_key(1), i).code, Code::kOk);
-  }
-  EXPECT_EQ(clients(), 1u);
-}
-
 TEST_P(Rest, NodesThatDiedMeanwhileAreUnreachableAtOnce) {
   rest();
   for (size_t node = 0; node < cluster_.nodes(); ++node) {
@@ -163,21 +137,79 @@ TEST_P(Rest, NodesThatBeganAnewMeanwhileAreReachedAgain) {
   EXPECT_EQ(engine_->put_number_of(test_key(1)), 9u);
 }
 
+TEST_P(Rest, NodesKeepTheirLinksToEachOther) {
+  rest();
+  run_for(60 * kSecond);
+  for (size_t node = 0; node < cluster_.nodes(); ++node) {
+    const StatusReply status = cluster_.node_service(node).status();
+    if (cluster_.nodes() == 1) continue;
+    EXPECT_EQ(status.fleet.others.size(), cluster_.nodes() - 1);
+    for (const MemberStatus& other : status.fleet.others) EXPECT_TRUE(other.reached);
+  }
+}
+
+// A link that is used, each time shortly before it would rest.
+class RestOfOne : public Rest {
+ protected:
+  void keep_using(const std::function<void()>& use) {
+    for (int i = 0; i < 10; ++i) {
+      run_for(kRest / 2);
+      use();
+    }
+    RecordedMetrics metrics;
+    client_->describe(metrics);
+    EXPECT_EQ(metrics.values.at("farpage_client_link_rests_total"), 0);
+    EXPECT_EQ(clients(), 1u);
+  }
+};
+
+TEST_P(RestOfOne, AFetchIsUse) {
+  keep_using([&] { EXPECT_EQ(engine_->fetch(test_key(1)).verdict, Verdict::kReady); });
+}
+
+TEST_P(RestOfOne, AQuestionIsUse) {
+  const PageKey key = test_key(1);
+  keep_using([&] {
+    KeyAnswer answer;
+    engine_->lane().ask({&key, 1}, {&answer, 1}, now() + kSecond).wait();
+    EXPECT_EQ(answer, KeyAnswer::kShown);
+  });
+}
+
+TEST_P(RestOfOne, APutIsUse) {
+  keep_using([&] { EXPECT_EQ(engine_->put(test_key(1), 1).code, Code::kOk); });
+}
+
+TEST_P(RestOfOne, ARemoveIsUse) {
+  const PageKey key = test_key(1);
+  keep_using([&] { EXPECT_TRUE(client_->remove({&key, 1}, now() + kSecond).wait()); });
+}
+
+TEST_P(RestOfOne, ClientThatRestsSendsNothing) {
+  rest();
+  const uint64_t before = cluster_.control_messages();
+  run_for(100 * kSecond);
+  EXPECT_EQ(cluster_.control_messages(), before);
+}
+
 INSTANTIATE_TEST_SUITE_P(Nodes, Rest,
                          testing::Values(Nodes{"one", one_node()}, Nodes{"list", three_nodes()},
                                          Nodes{"register", registered_nodes()}),
                          [](const auto& info) { return info.param.name; });
 
-TEST(RestOfOne, ClientSendsNothing) {
-  SimCluster cluster(1, one_node());
+INSTANTIATE_TEST_SUITE_P(Nodes, RestOfOne, testing::Values(Nodes{"one", one_node()}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(RestOfARegister, ClientReadsNothing) {
+  SimCluster cluster(1, registered_nodes());
   const auto client = cluster.connect(0, {.staging_bytes = 0, .rest_ms = 1'000}).value();
   cluster.world().run_until(cluster.now_ns() + 2 * kSecond);
-  const uint64_t before = cluster.control_messages();
+  const uint64_t before = cluster.epochs()->reads(cluster.client_host(0));
   cluster.world().run_until(cluster.now_ns() + 100 * kSecond);
-  EXPECT_EQ(cluster.control_messages(), before);
+  EXPECT_EQ(cluster.epochs()->reads(cluster.client_host(0)), before);
 }
 
-TEST(RestOfOne, ZeroKeepsAllLinks) {
+TEST(RestOfNone, ZeroKeepsAllLinks) {
   SimCluster cluster(1, one_node());
   const auto client = cluster.connect(0, {.staging_bytes = 0, .rest_ms = 0}).value();
   cluster.world().run_until(cluster.now_ns() + 1'000 * kSecond);
