@@ -89,7 +89,7 @@ Result<StatusReply> Client::node_status(uint64_t deadline_ns) {
   };
   auto answer = std::make_shared<Answer>();
   Runtime& runtime = fleet_->runtime();
-  if (fleet_->sleeps()) fleet_->reach_one(deadline_ns);
+  if (fleet_->sleeps() || fleet_->any_coming()) fleet_->reach_one(deadline_ns);
   const std::shared_ptr<View> view = any_view();
   if (view == nullptr) return fail(Code::kUnavailable, "no memory node can be reached now");
   view->link->call(StatusRequest{}, [answer, &runtime](Result<Reply> reply) {
@@ -148,7 +148,8 @@ uint64_t Client::page_bytes() const {
   for (const auto& link : fleet_->links()) {
     if (const uint64_t bytes = link->page_bytes(); bytes != 0) return bytes;
   }
-  return 0;
+  const auto current = fleet_->view();
+  return current == nullptr ? 0 : current->epoch.page_bytes;
 }
 
 uint64_t Client::puts_acknowledged() const {
@@ -167,10 +168,7 @@ uint64_t Client::epoch() const {
 }
 
 bool Client::reachable() const {
-  if (fleet_->sleeps()) return true;
-  const auto view = any_view();
-  const uint64_t now = clock().now_ns();
-  return view != nullptr && view->valid(now) && fleet_->view()->valid(now);
+  return fleet_->reachable();
 }
 
 }  // namespace farpage

@@ -9,6 +9,7 @@
 
 #include "tier/client.h"
 #include "tier/link/fleet_link.h"
+#include "tier/link/link_use.h"
 #include "tier/node_writes.h"
 #include "tier/put_payloads.h"
 
@@ -37,9 +38,9 @@ struct PutState {
   std::mutex mutex;
   std::vector<Lent> lent;
   std::vector<PutResult> results;
-  std::string why;  // of the first page that was not acknowledged
-  std::vector<std::shared_ptr<NodeSession>> unanswered;  // one a commit
-  bool closed = false;  // the results have been read; they stay as they are
+  std::string why;                  // of the first page that was not acknowledged
+  std::vector<LinkUse> unanswered;  // one a commit
+  bool closed = false;              // the results have been read; they stay as they are
   uint64_t deadline_ns = 0;
   std::atomic<bool> in_place{false};  // nodes read sources until they have answered
 
@@ -54,7 +55,7 @@ struct PutState {
   }
   void close() {
     if (!unanswered.empty()) {
-      say(unanswered.front()->name() +
+      say(unanswered.front().link()->name() +
           " did not answer the commit by the put's deadline; its pages may be stored or not");
     }
     closed = true;
@@ -274,7 +275,7 @@ struct Commit : std::enable_shared_from_this<Commit> {
     staging->release(segment);
     {
       const std::lock_guard lock(put->mutex);
-      put->unanswered.erase(std::ranges::find(put->unanswered, link));
+      put->unanswered.erase(std::ranges::find(put->unanswered, link, &LinkUse::link));
     }
     fleet->runtime().notify();
   }
@@ -315,6 +316,20 @@ std::vector<Part> parts_of(const EpochLease& view, std::span<const PutRequest> r
   }
   std::ranges::stable_sort(parts, {}, &Part::silent);
   return parts;
+}
+
+// Moves a part to the front whose node is not being dialled, and waits for one until the deadline:
+// those that are dialled beside it are none the worse.
+void bring_dialled_first(FleetLink& fleet, const EpochLease& view, std::span<Part> parts,
+                       uint64_t deadline_ns) {
+  const auto is_dialled = [&](const Part& part) {
+    return !view.links[part.set.primary()]->is_coming();
+  };
+  if (std::ranges::none_of(parts, is_dialled)) {
+    fleet.runtime().wait_until(deadline_ns, [&] { return std::ranges::any_of(parts, is_dialled); });
+  }
+  const auto next = std::ranges::find_if(parts, is_dialled);
+  if (next != parts.end()) std::rotate(parts.begin(), next, next + 1);
 }
 
 }  // namespace
@@ -385,16 +400,17 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
   };
 
   const uint64_t put = fleet_->sources().begin_put();
-  const std::shared_ptr<EpochLease> epoch = fleet_->view();
-  const std::vector<Part> parts = parts_of(*epoch, requests, runtime.clock().now_ns());
+  const std::shared_ptr<EpochLease> epoch = fleet_->wake_up(deadline_ns);
+  std::vector<Part> parts = parts_of(*epoch, requests, runtime.clock().now_ns());
   for (const Part& part : parts) epoch->links[part.set.primary()]->start();
   for (size_t part = 0; part < parts.size(); ++part) {
+    bring_dialled_first(*fleet_, *epoch, std::span(parts).subspan(part), deadline_ns);
     const std::shared_ptr<NodeSession>& link = epoch->links[parts[part].set.primary()];
+    link->start();  // that it does not rest meanwhile
     std::span<const uint32_t> left = parts[part].pages;
     // A node that is silent leaves the others their share of the time.
     const uint64_t began = std::min(deadline_ns, runtime.clock().now_ns());
     const uint64_t until = began + (deadline_ns - began) / (parts.size() - part);
-    if (link->is_coming()) runtime.wait_until(until, [&] { return !link->is_coming(); });
     while (!left.empty()) {
       const std::shared_ptr<View> view = link->view();
       if (!takes_puts(view.get(), runtime.clock().now_ns())) {
@@ -455,7 +471,7 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
       commit->places = {group.pages.begin(), group.pages.end()};
       {
         std::lock_guard lock(state->mutex);
-        state->unanswered.push_back(link);
+        state->unanswered.emplace_back(link);
       }
       commit->send();
     }

@@ -7,6 +7,7 @@
 
 #include "tier/client.h"
 #include "tier/link/fleet_link.h"
+#include "tier/link/link_use.h"
 #include "tier/node_writes.h"
 
 namespace farpage {
@@ -20,8 +21,8 @@ struct RemoveState {
   bool is_sending = false;
   uint64_t removed = 0;
   std::optional<Error> error;
-  std::vector<std::shared_ptr<NodeSession>> unanswered;  // one a request
-  std::shared_ptr<NodeSession> last;                     // that was asked
+  std::vector<LinkUse> unanswered;    // one a request
+  std::shared_ptr<NodeSession> last;  // that was asked
 
   RemoveState(std::span<const PageKey> of, uint64_t until_ns)
       : keys(of.begin(), of.end()), deadline_ns(until_ns) {}
@@ -36,7 +37,7 @@ struct RemoveState {
 
   // With the lock.
   void answered(const std::shared_ptr<NodeSession>& node) {
-    unanswered.erase(std::ranges::find(unanswered, node));
+    unanswered.erase(std::ranges::find(unanswered, node, &LinkUse::link));
   }
 };
 
@@ -52,7 +53,8 @@ Result<uint64_t> Remove::wait() {
   std::lock_guard lock(state_->mutex);
   if (state_->error) return tl::unexpected(*state_->error);
   if (!state_->is_done()) {
-    const auto& slow = state_->unanswered.empty() ? state_->last : state_->unanswered.front();
+    const auto& slow =
+        state_->unanswered.empty() ? state_->last : state_->unanswered.front().link();
     if (slow == nullptr) {
       return fail(Code::kTimeout,
                   "the deadline passed before the client sent the remove: it removed no page");
@@ -92,9 +94,9 @@ Error why_not_removed(const FleetLink& fleet, const std::string& node, const Res
 
 // `node`: among those that have not answered, until then.
 void send_later(const std::shared_ptr<FleetLink>& fleet, const std::shared_ptr<RemoveState>& state,
-                const std::shared_ptr<NodeSession>& node, const std::vector<PageKey>& keys,
+                const std::shared_ptr<NodeSession>& node, std::vector<PageKey> keys,
                 uint64_t delay_ns) {
-  fleet->runtime().after(delay_ns, [fleet, state, node, keys] {
+  fleet->runtime().after(delay_ns, [fleet, state, node, keys = std::move(keys)] {
     send_removes(fleet, state, keys);
     // Before notify(): who waits holds the runtime's lock when it asks for the state's.
     {
@@ -133,21 +135,21 @@ void removed(const std::shared_ptr<FleetLink>& fleet, const std::shared_ptr<Remo
 void send_removes(const std::shared_ptr<FleetLink>& fleet,
                   const std::shared_ptr<RemoveState>& state, std::span<const PageKey> keys) {
   const auto view = fleet->view();
+  const uint64_t now = fleet->runtime().clock().now_ns();
+  const bool wakes = !view->valid(now) && fleet->wakes();
+  // At nodes that are being dialled, or that a client which wakes up has yet to hear of.
+  std::vector<PageKey> later;
+  std::shared_ptr<NodeSession> dialled;
   std::vector<std::vector<PageKey>> parts(view->links.size());
   for (const PageKey& key : keys) parts[view->placement.replicas(key).primary()].push_back(key);
   for (size_t member = 0; member < parts.size(); ++member) {
     std::vector<PageKey>& sent = parts[member];
     if (sent.empty()) continue;
     const std::shared_ptr<NodeSession>& session = view->links[member];
-    const uint64_t now = fleet->runtime().clock().now_ns();
     session->start();
-    if (session->is_coming() && now < state->deadline_ns) {
-      {
-        const std::lock_guard lock(state->mutex);
-        state->unanswered.push_back(session);
-        state->last = session;
-      }
-      send_later(fleet, state, session, sent, kLookNs);
+    if ((wakes || session->is_coming()) && now < state->deadline_ns) {
+      later.insert(later.end(), sent.begin(), sent.end());
+      dialled = session;
       continue;
     }
     const auto node = session->view();
@@ -160,7 +162,7 @@ void send_removes(const std::shared_ptr<FleetLink>& fleet,
     }
     {
       const std::lock_guard lock(state->mutex);
-      state->unanswered.push_back(session);
+      state->unanswered.emplace_back(session);
       state->last = session;
     }
     node->link->call(RemoveRequest{sent, view->tag, patience_of_node(now, state->deadline_ns)},
@@ -168,6 +170,13 @@ void send_removes(const std::shared_ptr<FleetLink>& fleet,
                        removed(fleet, state, session, sent, reply);
                      });
   }
+  if (later.empty()) return;
+  {
+    const std::lock_guard lock(state->mutex);
+    state->unanswered.emplace_back(dialled);
+    state->last = dialled;
+  }
+  send_later(fleet, state, dialled, std::move(later), kLookNs);
 }
 
 // A node may answer, on another thread or before call() returns, while this sends: then this goes

@@ -277,8 +277,6 @@ class LaneEngine {
   bool may_read() const {
     return !enforced(Guard::kViewCheckedAfterBegin) || view_->valid(now_ns_);
   }
-  // ... or the view may still come, as the client wakes up.
-  bool may_wait() const { return may_read() || fleet_->wakes(); }
   bool may_use(const LanePeer& peer) const {
     return !enforced(Guard::kViewCheckedAtCompletion) ||
            (peer.path.view().valid(now_ns_) && view_->valid(now_ns_));

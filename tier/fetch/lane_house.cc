@@ -22,7 +22,8 @@ void LaneEngine::keep_house() {
   if (fleet_number_ != fleet_->number()) enter_epoch();
   if (!index_reads_.ended().empty()) take_answers();  // while their peers are there
   for (const auto& peer : peers_) {
-    if (!peer->member || !peer->path.is_current()) advance_path(*peer);
+    const bool is_idle = peer->link->is_unused() && peer->path.at_rest() && !peer->path.changed();
+    if (!peer->member || !(is_idle || peer->path.is_current())) advance_path(*peer);
     if (peer->path.is_open() && !(peer->is_of_epoch() && may_use(*peer))) end_path(*peer);
   }
   std::erase_if(busy_, [](LanePeer* peer) {

@@ -91,6 +91,7 @@ QuestionState* LaneEngine::ask(std::span<const PageKey> keys, std::span<KeyAnswe
 void LaneEngine::answer_questions() {
   take_answers();
   for (QuestionState* question : index_reads_.questions()) {
+    if (question->next == 0) question->fleet_number = fleet_number_;  // nothing has been asked
     const bool is_over = now_ns_ >= question->until_ns || question->fleet_number != fleet_number_;
     if (is_over) index_reads_.give_up(*question);
   }
@@ -130,7 +131,7 @@ void LaneEngine::take_answers() {
 bool LaneEngine::ask_next(QuestionState& question) {
   for (; question.next < question.keys.size(); ++question.next) {
     LanePeer& peer = primary_of(question.keys[question.next]);
-    if (!may_begin(peer) && may_wait() && waits_for(peer, question)) return false;
+    if (!may_begin(peer) && waits_for(peer, question)) return false;
     if (!may_begin(peer) || (!single_ && peer.link->breaker().open())) continue;
     if (index_reads_.free_places() == 0 || peer.asked + kMostReads > most_asked_) return false;
     read_buckets(question, peer);
@@ -139,13 +140,15 @@ bool LaneEngine::ask_next(QuestionState& question) {
   return false;
 }
 
-// Whether a path to the peer, the first one, is on its way. The question's other nodes are dialled
-// beside it.
+// Whether a path to the peer, the first one, is on its way, or the epoch that says whom to ask. The
+// question's other nodes are dialled beside it.
 bool LaneEngine::waits_for(LanePeer& peer, const QuestionState& question) {
+  const bool has_view = may_read();
+  if (!has_view && !fleet_->wakes()) return false;
   if (peer.link->is_unused()) {
     for (const PageKey& key : question.keys.subspan(question.next)) primary_of(key).link->start();
   }
-  return peer.is_opening(now_ns_);
+  return !has_view || peer.is_opening(now_ns_);
 }
 
 void LaneEngine::read_buckets(QuestionState& question, LanePeer& peer) {

@@ -24,6 +24,12 @@ struct LanePeer {
            (any_run || path.newest_view()->incarnation == incarnation);
   }
 
+  // Has use from now on: whether it is reachable, or may still be.
+  bool is_in_reach(uint64_t now_ns) {
+    if (!reachable(now_ns)) return is_coming(now_ns);
+    link->use();
+    return true;
+  }
   // Not reachable, and has use from now on: whether the link's first view may still come. `now_ns`:
   // as above. What ends the coming is known before it ends; a link that goes to rest may begin it.
   bool is_coming(uint64_t now_ns) {

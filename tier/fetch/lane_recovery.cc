@@ -30,13 +30,16 @@ bool LaneEngine::has_room(LanePeer& peer, const FetchState& fetch) const {
 
 ReplicaStates LaneEngine::states_of(const PageInFlight& page) const {
   ReplicaStates states;
-  if (!may_wait()) return states;
+  const bool has_view = may_read();
+  if (!has_view && !fleet_->wakes()) return states;
   const size_t count = single_ ? 1 : details_[page.index].replicas.size();
   for (unsigned rank = 0; rank < count; ++rank) {
     LanePeer& peer = peer_at(page, rank);
-    if (!peer.reachable(now_ns_) && !peer.is_coming(now_ns_)) continue;
+    // The epoch that a client which wakes up will hear of may have other nodes for the page.
+    if (!has_view) peer.link->start();
+    if (has_view && !peer.is_in_reach(now_ns_)) continue;
     states.reachable |= replica(rank);
-    if (may_read() && peer.path.is_open() && (single_ || has_room(peer, *page.fetch))) {
+    if (has_view && peer.path.is_open() && (single_ || has_room(peer, *page.fetch))) {
       states.open |= replica(rank);
     }
     if (peer.link->breaker().allows(now_ns_)) states.trusted |= replica(rank);

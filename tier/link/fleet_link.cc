@@ -122,8 +122,9 @@ void FleetLink::watch_links() {
     const std::lock_guard lock(mutex_);
     if (stopped_) return;
   }
-  if (const auto current = view(); current != nullptr && !any_node() && !sleeps()) {
-    dial_more(*current, 1);
+  if (const auto current = view(); current != nullptr && !sleeps()) {
+    was_reachable_ = reachable();
+    if (!any_node()) dial_more(*current, 1);
   }
   runtime_.after(kPatienceNs, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->watch_links();
@@ -137,13 +138,34 @@ bool FleetLink::sleeps() const {
          });
 }
 
-// The time is known before the first link is started, which ends the sleep.
-bool FleetLink::wakes() {
-  const bool slept = sleeps();
+bool FleetLink::wakes() const {
+  if (sleeps()) return true;
+  const uint64_t slept = slept_ns_;
+  const uint64_t patience_ns = fleet_.view_ns / kLooksPerView + options_.connect_ms * kMillisecond;
+  return slept != 0 && runtime_.clock().now_ns() < slept + patience_ns;
+}
+
+std::shared_ptr<EpochLease> FleetLink::wake_up(uint64_t deadline_ns) {
+  std::shared_ptr<EpochLease> current;
+  const auto is_awake = [&] {
+    current = view();
+    return current->valid(runtime_.clock().now_ns()) || !wakes();
+  };
+  if (is_awake()) return current;
+  dial_more(*current, 1);
+  runtime_.wait_until(deadline_ns, is_awake);
+  return current;
+}
+
+bool FleetLink::reachable() const {
+  if (sleeps()) return was_reachable_;
   const uint64_t now = runtime_.clock().now_ns();
-  if (now < wakes_until_ns_) return true;
-  if (slept) wakes_until_ns_ = now + options_.connect_ms * kMillisecond;
-  return slept;
+  const auto current = view();
+  return current != nullptr && current->valid(now) &&
+         std::ranges::any_of(links(), [now](const auto& link) {
+           const auto reached = link->view();
+           return reached != nullptr && reached->valid(now);
+         });
 }
 
 void FleetLink::stop() {
@@ -294,8 +316,8 @@ std::shared_ptr<NodeSession> FleetLink::make_link(const Member& member, uint64_t
     terms.page_bytes = page_bytes;
     terms.fixed = !has_register();
     if (has_register()) {
-      terms.told = [weak = weak_from_this(), node = member.node](const ToldView& view) {
-        if (const auto self = weak.lock()) self->told(node, view);
+      terms.told = [weak = weak_from_this()](const ToldView& view) {
+        if (const auto self = weak.lock()) self->told(view);
       };
     }
     terms.epoch = [weak = weak_from_this()] {
@@ -314,7 +336,11 @@ void FleetLink::watch_register() {
     const std::lock_guard lock(mutex_);
     if (stopped_) return;
   }
-  if ((end_if_held() || runs_out()) && !sleeps()) read_register_once();
+  if (sleeps()) {
+    slept_ns_ = runtime_.clock().now_ns();
+  } else if (end_if_held() || runs_out()) {
+    read_register_once();
+  }
   runtime_.after(fleet_.view_ns / kLooksPerView, [weak = weak_from_this()] {
     if (auto self = weak.lock()) self->watch_register();
   });
@@ -361,28 +387,29 @@ void FleetLink::read_register() {
   });
 }
 
-void FleetLink::told(NodeId node, const ToldView& told) {
+void FleetLink::told(const ToldView& told) {
   const auto current = view();
   if (current == nullptr || told.age_ns >= fleet_.view_ns) return;
   if (told.epoch == current->tag) {
     return extend(*current, told_until_ns(told.sent_ns, told.age_ns), told.gap);
   }
-  if (told.epoch.number <= current->epoch.number) return;
-  for (const auto& link : links()) {
-    if (link->peer() == node) return ask_node(*link);
-  }
+  if (told.epoch.number > current->epoch.number) ask(*told.link);
+}
+
+void FleetLink::ask_node(NodeSession& node) {
+  const auto reached = node.view();
+  if (reached == nullptr) return read_register();
+  ask(*reached->link);
 }
 
 // One question at a time, unless its answer lasts: a node that has stopped gives none before its
 // lease ends.
-void FleetLink::ask_node(NodeSession& node) {
-  const auto reached = node.view();
-  if (reached == nullptr) return read_register();
+void FleetLink::ask(ControlLink& link) {
   const uint64_t now = runtime_.clock().now_ns();
   if (now < ask_again_ns_) return;
   ask_again_ns_ = now + fleet_.view_ns / kLooksPerView;
-  reached->link->call(EpochRequest{}, [weak = weak_from_this(), sent_ns = now,
-                                       gap = ClockGap::of(runtime_)](const Result<Reply>& reply) {
+  link.call(EpochRequest{}, [weak = weak_from_this(), sent_ns = now,
+                             gap = ClockGap::of(runtime_)](const Result<Reply>& reply) {
     if (const auto self = weak.lock()) self->answered(sent_ns, gap, reply);
   });
 }

@@ -56,14 +56,22 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   // Waits until one of the nodes has answered, and dials no more of them than it takes. Those that
   // have not answered are dialled on.
   Result<void> connect();
+  // Some link is being dialled for the first time, or after its rest.
+  bool any_coming() const;
   // Until one of the nodes can be reached: dials others while none of those that it uses can be.
   void reach_one(uint64_t deadline_ns);
   // No link is in use: the client has asked nothing of any node for a while. It hears of no epochs
   // then. Any thread.
   bool sleeps() const;
   // The view of the epoch has ended: whether the next one may still come, because the client slept
-  // until now. Who asks starts a link then. Any thread.
-  bool wakes();
+  // until a moment ago. Who asks starts a link then. Any thread.
+  bool wakes() const;
+  // The view of the epoch. A client that slept hears of it first, for which this waits, until then.
+  // Not on the runtime's thread.
+  std::shared_ptr<EpochLease> wake_up(uint64_t deadline_ns);
+  // There is a view of some node and one of the epoch; where the client sleeps: when it fell
+  // asleep.
+  bool reachable() const;
   // Waits for connects that are under way: the fabric may go then. Not on the runtime's thread.
   void stop();
 
@@ -112,13 +120,13 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   void read_register_once();
   void read_register();
   void ask_node(NodeSession& node);
-  void told(NodeId node, const ToldView& view);
+  void ask(ControlLink& link);
+  void told(const ToldView& view);
   void answered(uint64_t sent_ns, const ClockGap& gap, const Result<Reply>& reply);
   uint64_t told_until_ns(uint64_t sent_ns, uint64_t age_ns) const;
   void extend(EpochLease& lease, uint64_t until_ns, const ClockGap& gap);
   void learned(uint64_t sent_ns, const ClockGap& gap, const Result<RegisteredEpoch>& read);
   bool any_node() const;
-  bool any_coming() const;
   bool all_refused() const;
   Error why_none() const;
 
@@ -143,7 +151,8 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   uint64_t ask_again_ns_ = 0;  // a node, which epoch it is; on the runtime
 
   std::atomic<uint64_t> number_{0};
-  std::atomic<uint64_t> wakes_until_ns_{0};
+  std::atomic<uint64_t> slept_ns_{0};  // when the client was last seen asleep; 0: never
+  std::atomic<bool> was_reachable_{true};
 };
 
 }  // namespace farpage

@@ -2,11 +2,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string_view>
 
 #include "base/clock_gap.h"
 #include "base/status.h"
-#include "control/messages.h"
+#include "control/link.h"
 #include "pagetable/epoch.h"
 
 namespace farpage {
@@ -17,6 +18,7 @@ struct ToldView {
   uint64_t age_ns = 0;   // when the node answered, by its clock
   uint64_t sent_ns = 0;  // the request, by this client's clock
   ClockGap gap;          // as of then
+  std::shared_ptr<ControlLink> link;
 };
 
 // Identity that this link announces, and the identity it expects. The defaults: a client of a node

@@ -82,6 +82,8 @@ void NodeSession::stop() {
     std::swap(greeting, greeting_);
   }
   view_number_.fetch_add(1, std::memory_order_acq_rel);
+  phase_ = Phase::kTried;
+  runtime_.notify();  // who waits for the dial
 }
 
 // With the verdicts since the last renewal; no caller waits for an answer.
@@ -246,7 +248,8 @@ void NodeSession::opened(const std::shared_ptr<View>& view,
       view->staging = *staging;
       previous = std::exchange(view_, view);
       if (terms_.fixed) known_run_ = {view->epoch, view->incarnation};
-      dialing_ = false;
+      dialing_ = refused_ = false;
+      last_error_.reset();
     }
   }
   if (!staging) return failed(staging.error());
@@ -304,37 +307,39 @@ void NodeSession::renew(const std::weak_ptr<View>& weak_view) {
   auto view = weak_view.lock();
   if (view == nullptr) return;
   const uint64_t sent = runtime_.clock().now_ns();
-  if (goes_to_rest(view, sent)) return rest(*view);
   const ClockGap gap = ClockGap::of(runtime_);
   const VerdictCounts verdicts = verdicts_of(*view);
   const bool idle = verdicts.fetches == renewed_fetches_;
   renewed_fetches_ = verdicts.fetches;
   const uint64_t pause = view->lease_ns / (idle ? kIdleRenewalsPerLease : kRenewalsPerLease);
-  view->link->call(RenewRequest{view->incarnation, verdicts},
-                   [weak = weak_from_this(), weak_view, sent, gap, pause](Result<Reply> reply) {
-                     auto self = weak.lock();
-                     auto renewed = weak_view.lock();
-                     if (self == nullptr || renewed == nullptr) return;
-                     auto* answer = reply ? std::get_if<RenewReply>(&*reply) : nullptr;
-                     if (answer == nullptr || answer->incarnation != renewed->incarnation) {
-                       return self->lost(renewed);
-                     }
-                     if (self->end_if_held(*renewed)) return self->lost(renewed);
-                     renewed->renew(sent + renewed->lease_ns);
-                     renewed->gap = gap;
-                     if (self->terms_.told && answer->epoch.number != 0) {
-                       self->terms_.told({answer->epoch, answer->view_age_ns, sent, gap});
-                     }
-                     self->runtime_.after(pause, [weak, weak_view] {
-                       if (auto again = weak.lock()) again->renew(weak_view);
-                     });
-                   });
+  view->link->call(
+      RenewRequest{view->incarnation, verdicts},
+      [weak = weak_from_this(), weak_view, sent, gap, pause](Result<Reply> reply) {
+        auto self = weak.lock();
+        auto renewed = weak_view.lock();
+        if (self == nullptr || renewed == nullptr) return;
+        auto* answer = reply ? std::get_if<RenewReply>(&*reply) : nullptr;
+        if (answer == nullptr || answer->incarnation != renewed->incarnation) {
+          return self->lost(renewed);
+        }
+        if (self->end_if_held(*renewed)) return self->lost(renewed);
+        renewed->renew(sent + renewed->lease_ns);
+        renewed->gap = gap;
+        if (self->terms_.told && answer->epoch.number != 0) {
+          self->terms_.told({answer->epoch, answer->view_age_ns, sent, gap, renewed->link});
+        }
+        if (self->goes_to_rest(renewed)) return self->rest(*renewed);
+        self->runtime_.after(pause, [weak, weak_view] {
+          if (auto again = weak.lock()) again->renew(weak_view);
+        });
+      });
 }
 
 // Who comes for the link meanwhile either is seen here, or finds it unused. Members keep theirs: by
 // them they see each other.
-bool NodeSession::goes_to_rest(const std::shared_ptr<View>& view, uint64_t now_ns) {
-  if (used_.exchange(false)) used_ns_ = now_ns;
+bool NodeSession::goes_to_rest(const std::shared_ptr<View>& view) {
+  const uint64_t now_ns = runtime_.clock().now_ns();
+  if (used_.exchange(false) || under_way_ > 0) used_ns_ = now_ns;
   const uint64_t rest_ns = options_.rest_ms * kMillisecond;
   if (terms_.self != 0 || rest_ns == 0 || now_ns - used_ns_ < rest_ns) return false;
   {
@@ -347,8 +352,8 @@ bool NodeSession::goes_to_rest(const std::shared_ptr<View>& view, uint64_t now_n
   return !phase_.compare_exchange_strong(unused, Phase::kTried);
 }
 
-// With the connection ends the session at the node: its lanes, and the staging. All verdicts have
-// been told.
+// With the connection ends the session at the node: its lanes, and the staging. The renewal that
+// was just answered has told the verdicts.
 void NodeSession::rest(View& view) {
   std::shared_ptr<View> ended;
   {

@@ -51,6 +51,9 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
   void use() {
     if (!used_.load(std::memory_order_relaxed)) used_.store(true, std::memory_order_relaxed);
   }
+  // Between the two the link does not rest: LinkUse.
+  void begin_use() { under_way_.fetch_add(1, std::memory_order_relaxed); }
+  void end_use() { under_way_.fetch_sub(1, std::memory_order_relaxed); }
   bool is_unused() const { return phase_.load(std::memory_order_acquire) == Phase::kUnused; }
   // The first view is on its way: the link was unused, and no dial has failed since. The runtime
   // tells of its end, and what has ended it is known before.
@@ -119,7 +122,7 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
   void watch_lease(const std::weak_ptr<View>& view);
   bool end_if_held(View& view);
   void renew(const std::weak_ptr<View>& view);
-  bool goes_to_rest(const std::shared_ptr<View>& view, uint64_t now_ns);
+  bool goes_to_rest(const std::shared_ptr<View>& view);
   void rest(View& view);
   VerdictCounts verdicts_of(View& view);
   void say_goodbye();
@@ -154,6 +157,7 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
 
   std::atomic<Phase> phase_{Phase::kUnused};
   std::atomic<bool> used_{false};  // since the last renewal
+  std::atomic<uint64_t> under_way_{0};
   std::atomic<uint64_t> page_bytes_{0};
   std::atomic<uint64_t> view_number_{0};
   uint64_t pause_ns_ = 0;  // before the next dial; this and what follows: on the runtime only

@@ -135,6 +135,7 @@ void PushEngine::progress() {
 // Take what has arrived, give the verdicts, ask for what waits.
 bool PushEngine::turn() {
   now_ns_ = clock_.now_ns();
+  if (!active_.empty()) link_->use();
   if (path_.outdated()) end_landing();
   bool any = false;
   if (path_.advance(now_ns_)) {

@@ -22,7 +22,7 @@ struct ClientOptions {
   // empty: nothing is told. Keys do not follow from it.
   std::string facts = "";
   uint64_t connect_ms = 2'000;      // how long to wait for the first hello
-  uint64_t rest_ms = 30'000;        // a link that nobody has used for so long rests; 0: none does
+  uint64_t rest_ms = 0;             // a link that nobody has used for so long rests; 0: none does
   std::string metrics_listen = "";  // where the program that holds the client shows describe()
   bool verify = true;               // false leaves the payload's CRC unchecked: for benchmarks, and
                                     // not a key of any configuration

@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "tests/tier/link/fleet_links.h"
+#include "tier/link/link_use.h"
 
 namespace farpage {
 namespace {
@@ -85,6 +87,67 @@ TEST_F(FirstNode, ConnectSaysThatNobodyAnswers) {
   const auto connected = link_->connect();
   ASSERT_FALSE(connected);
   EXPECT_EQ(connected.error().code, Code::kTimeout);
+}
+
+// Whose links rest after a second.
+class LinkRest : public FirstNode {
+ protected:
+  LinkRest() {
+    rest_ms_ = 1'000;
+    make_list(2);
+    EXPECT_TRUE(link_->connect());
+    use_all();
+  }
+  bool all_rest() {
+    return std::ranges::all_of(link_->links(), [](const auto& link) { return link->is_unused(); });
+  }
+};
+
+TEST_F(LinkRest, WhatIsUnderWayKeepsALink) {
+  std::optional<LinkUse> use(std::in_place, link_to(1));
+  run_for(100 * kSecond);
+  EXPECT_FALSE(link_to(1)->is_unused());
+  EXPECT_TRUE(link_to(2)->is_unused());
+  use.reset();
+  run_for(2 * kSecond);
+  EXPECT_TRUE(all_rest());
+}
+
+TEST_F(LinkRest, ARefusalOfBeforeIsForgotten) {
+  run_for(3 * kSecond);
+  ASSERT_TRUE(all_rest());
+  const EpochTag list = node(1).membership;
+  for (const NodeId id : {1, 2}) node(id).membership.identity = 7;
+  use_all();
+  run_for(kSecond);
+  for (const auto& link : link_->links()) EXPECT_TRUE(link->refused());
+  for (const NodeId id : {1, 2}) node(id).membership = list;
+  run_for(kSecond);
+  for (const auto& link : link_->links()) EXPECT_FALSE(link->refused() || link->error());
+  run_for(3 * kSecond);
+  ASSERT_TRUE(all_rest());
+  link_->reach_one(world_.now_ns() + kSecond);
+  EXPECT_FALSE(all_rest());
+  EXPECT_TRUE(link_->reachable());
+}
+
+TEST_F(LinkRest, ALinkThatIsStoppedComesNoMore) {
+  run_for(3 * kSecond);
+  node(1).answers = false;
+  const auto link = link_to(1);
+  link->start();
+  ASSERT_TRUE(link->is_coming());
+  link_->stop();
+  EXPECT_FALSE(link->is_coming());
+}
+
+TEST_F(LinkRest, AClientThatReachedNobodyIsUnreachable) {
+  run_for(3 * kSecond);
+  ASSERT_TRUE(link_->reachable());
+  for (const NodeId id : {1, 2}) node(id).answers = false;
+  use_all();
+  run_for(100 * kSecond);
+  EXPECT_FALSE(link_->reachable());
 }
 
 }  // namespace

@@ -141,6 +141,7 @@ class FleetLinks : public testing::Test {
     };
     ClientOptions options;
     options.staging_bytes = 0;
+    options.rest_ms = rest_ms_;
     link_ = std::make_shared<FleetLink>(options, fabric_.runtime(), fabric_, fleet);
   }
   void join() {
@@ -160,6 +161,7 @@ class FleetLinks : public testing::Test {
     return nullptr;
   }
 
+  uint64_t rest_ms_ = 0;
   sim::World world_{1};
   sim::SimFabric fabric_{world_, {}};
   std::map<NodeId, std::unique_ptr<OneNode>> nodes_;
