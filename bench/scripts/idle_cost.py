@@ -13,7 +13,7 @@ MOST_BYTES_PER_CLIENT = 65536 + STAGING_BYTES
 BUSY = ["--page-bytes", "64KiB", "--batch", "1", "--depth", "1", "--connections", "1", "--pool-bytes", "64MiB"]
 MIB = 1 << 20
 SETTLE_S = 3  # until what connecting and leaving leave behind is done
-NO_REST_MS = 0  # as before links rest: 1,000 clients send 1,000 renewals a second
+NO_REST_MS = 0  # the default: 1,000 idle clients send 1,000 renewals a second
 SOON_REST_MS = 1_000
 
 
