@@ -122,9 +122,8 @@ void FleetLink::watch_links() {
     const std::lock_guard lock(mutex_);
     if (stopped_) return;
   }
-  if (const auto current = view(); current != nullptr && !sleeps()) {
-    was_reachable_ = reachable();
-    if (!any_node()) dial_more(*current, 1);
+  if (const auto current = view(); current != nullptr && !any_node() && !sleeps()) {
+    dial_more(*current, 1);
   }
   runtime_.after(kPatienceNs, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->watch_links();
@@ -158,7 +157,7 @@ std::shared_ptr<EpochLease> FleetLink::wake_up(uint64_t deadline_ns) {
 }
 
 bool FleetLink::reachable() const {
-  if (sleeps()) return was_reachable_;
+  if (sleeps()) return true;
   const uint64_t now = runtime_.clock().now_ns();
   const auto current = view();
   return current != nullptr && current->valid(now) &&
@@ -318,6 +317,11 @@ std::shared_ptr<NodeSession> FleetLink::make_link(const Member& member, uint64_t
     if (has_register()) {
       terms.told = [weak = weak_from_this()](const ToldView& view) {
         if (const auto self = weak.lock()) self->told(view);
+      };
+      terms.may_rest = [weak = weak_from_this()] {
+        const auto self = weak.lock();
+        const auto current = self == nullptr ? nullptr : self->view();
+        return current != nullptr && current->valid(self->runtime_.clock().now_ns());
       };
     }
     terms.epoch = [weak = weak_from_this()] {

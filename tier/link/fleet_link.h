@@ -69,8 +69,7 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   // The view of the epoch. A client that slept hears of it first, for which this waits, until then.
   // Not on the runtime's thread.
   std::shared_ptr<EpochLease> wake_up(uint64_t deadline_ns);
-  // There is a view of some node and one of the epoch; where the client sleeps: when it fell
-  // asleep.
+  // There is a view of some node and one of the epoch; or there were when the client fell asleep.
   bool reachable() const;
   // Waits for connects that are under way: the fabric may go then. Not on the runtime's thread.
   void stop();
@@ -152,7 +151,6 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
 
   std::atomic<uint64_t> number_{0};
   std::atomic<uint64_t> slept_ns_{0};  // when the client was last seen asleep; 0: never
-  std::atomic<bool> was_reachable_{true};
 };
 
 }  // namespace farpage

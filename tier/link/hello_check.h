@@ -37,6 +37,8 @@ struct HelloExpectations {
   // The peer has told of its view, and this machine was not held since it was asked; called on the
   // runtime. May be empty.
   std::function<void(const ToldView&)> told;
+  // Whether the link may rest now; called on the runtime. Empty: always.
+  std::function<bool()> may_rest;
 };
 
 // Whether the node that answers is the one that the hello was for, and says what can be: the same

@@ -342,6 +342,7 @@ bool NodeSession::goes_to_rest(const std::shared_ptr<View>& view) {
   if (used_.exchange(false) || under_way_ > 0) used_ns_ = now_ns;
   const uint64_t rest_ns = options_.rest_ms * kMillisecond;
   if (terms_.self != 0 || rest_ns == 0 || now_ns - used_ns_ < rest_ns) return false;
+  if (terms_.may_rest && !terms_.may_rest()) return false;
   {
     const std::lock_guard lock(mutex_);
     if (view_ != view || dialing_) return false;
