@@ -1,6 +1,7 @@
 """Measures the cost of idle clients at a node: its memory, and the latency of one busy client."""
 
 import contextlib
+import json
 import pathlib
 import subprocess
 import time
@@ -67,6 +68,10 @@ def memory_sentence(result):
             f"staging takes {result['staging_bytes_per_client'] / 1024:.0f} KiB.")
 
 
+def clients_of(program, node):
+    return json.loads(subprocess.run([program, "status", "--node", node, "--json", "-"], check=True, capture_output=True).stdout)["clients"]
+
+
 def busy_p99_us(program, backend, node, seconds):
     latency = bench(program, "fetch", "--backend", backend, "--node", node, *BUSY, "--seconds", seconds)["fetch_us"]
     if latency["p99"] is None:
@@ -93,6 +98,8 @@ class BesideIdle:
     def with_clients(self):
         with idle_clients(self.program, self.backend, self.node, self.rest_ms) as clients:
             time.sleep(SETTLE_S)
+            if self.rest_ms and (left := clients_of(self.program, self.node)):
+                raise Failure(f"{left} of the idle clients do not rest after {SETTLE_S} s")
             before = cpu_s(clients), cpu_s(self.process)
             time.sleep(SETTLE_S)
             self.idle_share, self.node_share = ((cpu_s(process) - spent) / SETTLE_S

@@ -33,20 +33,20 @@ class Dying:
         self.longest_s, self.extra_s, self.requests = {}, {}, {}
 
     def ask(self, kind, numbers, usual_s=()):
-        """Asks for these prompts, one after another: how long each took, and whether each has
-        tokens from the node. vLLM's own caches hold one prompt, which is another each time."""
+        """Asks for these prompts, one after another: how long each took, and how many tokens of
+        each came from the node. vLLM's own caches hold one prompt, which is another each time."""
         answers = self.engine.generate([prompt(number, TOKENS) for number in numbers], new_tokens=1)
         self.engine.settle()
         took_s = [answer.seconds for answer in answers]
         self.longest_s[kind] = max(self.longest_s.get(kind, 0), *took_s)
         self.extra_s[kind] = max(self.extra_s.get(kind, 0), *(took - usual for took, usual in zip(took_s, usual_s)), 0)
         self.requests[kind] = self.requests.get(kind, 0) + len(answers)
-        return took_s, [answer.cached > 0 for answer in answers]
+        return took_s, [answer.cached for answer in answers]
 
     def ask_until(self, come, kind, usual_s=()):
         for _ in range(PASSES_MOST):
-            took_s, came = self.ask(kind, range(PROMPTS), usual_s)
-            if came == [come] * PROMPTS:
+            took_s, cached = self.ask(kind, range(PROMPTS), usual_s)
+            if cached == [CHUNKS * 32 if come else 0] * PROMPTS:
                 return took_s
         raise SystemExit(f"vllm_dying_node: after {PASSES_MOST} times not {'all' if come else 'none'} of the prefixes came from the node")
 
@@ -97,10 +97,10 @@ def measure(options, folder):
             dying.measure("killed", lambda: dying.signal(signal.SIGKILL), dying.begin)
             dying.measure("stopped", lambda: dying.signal(signal.SIGSTOP), lambda: dying.signal(signal.SIGCONT))
     finally:
-        engine.close()
         if dying.node is not None:
             dying.signal(signal.SIGKILL)
             dying.node.wait()
+        engine.close()
     return dying
 
 

@@ -16,7 +16,8 @@ import tempfile
 import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(SOURCE / "tests/python/engines")]
+sys.path[:0] = [str(SOURCE / "tests/python/engines"), str(SOURCE / "bench/scripts")]
+from measure import end_with_parent  # noqa: E402
 from vllm_engine import (  # noqa: E402
     ENVIRONMENT,
     Engine,
@@ -150,7 +151,9 @@ def rounds_of(settings):
 
 
 def start_node(program, folder, address, page_bytes):
-    return subprocess.Popen([program, "node", "--listen", address, "--state", f"{folder}/node.state", "--pool-bytes", "4GiB", "--page-bytes", str(page_bytes)])
+    """Which ends with this program, whatever becomes of that."""
+    return subprocess.Popen([program, "node", "--listen", address, "--state", f"{folder}/node.state", "--pool-bytes", "4GiB", "--page-bytes", str(page_bytes)],
+                            preexec_fn=end_with_parent)
 
 
 @contextlib.contextmanager

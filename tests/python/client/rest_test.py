@@ -21,7 +21,9 @@ class RestCase(Case):
 
     def assert_served_after_rests(self, nodes, **settings):
         """`nodes`: all processes that may serve the client."""
-        members = [self.clients(node) for node in nodes]
+        members = []
+        self.assertTrue(wait_until(lambda: members.append([self.clients(node) for node in nodes]) or None not in members[-1]))
+        members = members[-1]
         self.client = farpage.open(connect_ms=20_000, **REST, **settings)
         self.addCleanup(self.client.close)
         pages = contents(0, PAGES, PAGE_BYTES)
@@ -44,8 +46,11 @@ class RestCase(Case):
         rest()
         self.assertEqual(self.client.remove(keys(0, PAGES), timeout_s=60).wait(), PAGES)
 
+    words = ()  # more, to reach a node with
+
     def clients(self, node):
-        return self.status(node)["clients"]
+        """None: it does not say in time."""
+        return (self.status(node, *self.words) or {}).get("clients")
 
 
 class OneNodeTest(RestCase):
@@ -60,13 +65,8 @@ class OneNodeTest(RestCase):
         token.chmod(0o600)
         node = self.start_node(*TERMS, "--set", f"security.token_file={token}", *node_arguments(authority.issue("node")), listen="tcp://127.0.0.1:0")
         security = {"token_file": str(token), "tls": True, "tls_ca": str(authority.file)}
-        self.reach = ("--set", f"security.token_file={token}", "--set", "security.tls=true", "--set", f"security.tls_ca={authority.file}")
+        self.words = ("--set", f"security.token_file={token}", "--set", "security.tls=true", "--set", f"security.tls_ca={authority.file}")
         self.assert_served_after_rests([node], node=node.address, security=security)
-
-    reach = ()
-
-    def clients(self, node):
-        return self.status(node, *self.reach)["clients"]
 
 
 class FleetTest(EtcdFleet, RestCase):

@@ -57,6 +57,7 @@ class Tree(HasController):
         self.controller, self.requests = self.cache.cache_controller, 0
         case.addCleanup(self.close)
         case.assertTrue(wait_until(lambda: self.storage._client is not None), self.storage._connection.why_not)
+        case.assertEqual(self.storage._pools["kv"].pool.layout, self.layout)
 
     def until(self, condition):
         """Lets the tree take its events, as each step of the scheduler does."""

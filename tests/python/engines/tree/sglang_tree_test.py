@@ -142,11 +142,12 @@ class SglangTreeTest(Case):
         self.assertEqual(tree.come_back(FIRST), (PAGES, PAGES))
 
     def test_a_draft_models_kv_and_an_indexers_keys_come_back_with_the_pages_or_the_prefix_ends(self):
-        for pools, layout, names in ((DraftPools, "page_first", {"draft": 2}), (DraftPools, "layer_first", {"draft": 2}),
-                                     (IndexerPools, "page_first_direct", {"indexer": 1, "draft": 1, "draft_indexer": 1}),
-                                     (IndexerPools, "layer_first", {"indexer": 1, "draft": 1, "draft_indexer": 1})):
+        direct = ("--hicache-io-backend", "direct")
+        for pools, layout, arguments, names in ((DraftPools, "page_first", (), {"draft": 2}), (DraftPools, "layer_first", direct, {"draft": 2}),
+                                                (IndexerPools, "page_first_direct", direct, {"indexer": 1, "draft": 1, "draft_indexer": 1}),
+                                                (IndexerPools, "layer_first", direct, {"indexer": 1, "draft": 1, "draft_indexer": 1})):
             with self.subTest(pools.__name__, layout=layout):
-                tree = self.tree(pools, layout=layout, arguments=("--hicache-io-backend", "direct"))
+                tree = self.tree(pools, layout=layout, arguments=arguments)
                 self.assertEqual({name: pool.parts for name, pool in tree.storage._pools.items() if name != "kv"}, names)
                 self.assertEqual(tree.compute(FIRST), PAGES)
                 self.assertEqual(tree.come_back(FIRST), (PAGES, PAGES))
@@ -178,6 +179,7 @@ class SglangTreeTest(Case):
                 tree = self.tree(type("Other", (DraftPools,), other))
                 self.assertEqual(tree.come_back(FIRST), (0, 0), "wrong bytes: those of another draft model")
                 tree.close()
+        self.assertEqual(self.tree(DraftPools).come_back(FIRST), (PAGES, PAGES))
 
     # ---- Nodes that fail
 
