@@ -321,7 +321,7 @@ std::vector<Part> parts_of(const EpochLease& view, std::span<const PutRequest> r
 // Moves a part to the front whose node is not being dialled, and waits for one until the deadline:
 // those that are dialled beside it are none the worse.
 void bring_dialled_first(FleetLink& fleet, const EpochLease& view, std::span<Part> parts,
-                       uint64_t deadline_ns) {
+                         uint64_t deadline_ns) {
   const auto is_dialled = [&](const Part& part) {
     return !view.links[part.set.primary()]->is_coming();
   };
