@@ -125,9 +125,9 @@ void LaneEngine::take_answers() {
   index_reads_.free_ended();
 }
 
-// Asks for its next key, if there is one, and room for it beside all that fetches may post. A key
-// that cannot be asked for now, though its node has been reached before or failed, stays unknown;
-// whether a node that kept failing is back, a fetch finds out.
+// Asks for its next key, if there is one, and room for it beside all that fetches may post. Waits
+// for a node that is being dialled for the first time, and leaves the keys of one that failed or
+// was lost as KeyAnswer::kUnknown: a fetch finds out whether that node is back.
 bool LaneEngine::ask_next(QuestionState& question) {
   for (; question.next < question.keys.size(); ++question.next) {
     LanePeer& peer = primary_of(question.keys[question.next]);
