@@ -14,7 +14,7 @@ namespace {
 using fault::FaultKind;
 
 constexpr uint64_t kPageBytes = 512;
-constexpr uint64_t kLongNs = 5 * kSecond;
+constexpr uint64_t kPutPatienceNs = 5 * kSecond;
 constexpr uint64_t kFillNs = 20 * kMillisecond;
 constexpr uint64_t kTurns = 200;
 
@@ -33,7 +33,7 @@ class Draw {
     }
     plan.keys = keys_ = between(2, tight_ ? 5 : 20);
     for (uint64_t key = 0; key < keys_; key += 2) {
-      plan.actions.push_back({0, PutPages{0, {key}, kLongNs}});
+      plan.actions.push_back({0, PutPages{0, {key}, kPutPatienceNs}});
     }
     uint64_t now = kFillNs;
     plan.actions.push_back({now, ChangeNetwork{network_}});

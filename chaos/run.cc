@@ -23,7 +23,7 @@ namespace {
 
 using fault::FaultFabric;
 
-constexpr uint64_t kLongNs = 5 * kSecond;
+constexpr uint64_t kCalmWaitNs = 5 * kSecond;
 constexpr uint64_t kLongestPauseNs = 500 * kMillisecond;  // of a client that dials
 constexpr uint64_t kCalmNs = 100 * kMillisecond;  // longer than any lease, and than most delays
 constexpr uint64_t kPatienceMs = 100;             // of a client with a node that says no hello
@@ -316,7 +316,7 @@ class Run final : public EngineWitness {
     // Until a hello that was said into silence is said again, too, and every pause between two
     // dials has passed.
     live(kPatienceMs * kMillisecond + kLongestPauseNs + kCalmNs);
-    if (!wait_until_idle(cluster_.world(), engines_, cluster_.now_ns() + kLongNs)) {
+    if (!wait_until_idle(cluster_.world(), engines_, cluster_.now_ns() + kCalmWaitNs)) {
       return unfinished("something is held, or a client has found no way back");
     }
     live(kCalmNs);
@@ -340,7 +340,7 @@ class Run final : public EngineWitness {
     if (!must_be_there && !kept_.had_a_holder_throughout(sim_key(key))) return;
     ++(must_be_there ? result_.pages_kept : result_.pages_handed_over);
     for (auto& engine : engines_) {
-      const PageVerdict verdict = engine->fetch_now(key, kLongNs);
+      const PageVerdict verdict = engine->fetch_now(key, kCalmWaitNs);
       if (verdict.verdict == Verdict::kReady) continue;
       if (must_be_there) {
         findings_.add(FindingKind::kLostAcknowledgedPut,
@@ -353,24 +353,24 @@ class Run final : public EngineWitness {
   }
 
   void remove_all() {
-    for (uint64_t key = 0; key < plan_.keys; ++key) engines_[0]->start_remove(key, kLongNs);
+    for (uint64_t key = 0; key < plan_.keys; ++key) engines_[0]->start_remove(key, kCalmWaitNs);
     live(kCalmNs);
   }
 
   void check_put(uint64_t key) {
     SimEngine& writer = *engines_[random_.below(engines_.size())];
     const uint64_t began_ns = cluster_.now_ns();
-    PutResult put = writer.put_now(key, kLongNs);
+    PutResult put = writer.put_now(key, kCalmWaitNs);
     // One whose primary is being dialled again is refused at once.
-    while (put.code == Code::kUnavailable && cluster_.now_ns() < began_ns + kLongNs) {
+    while (put.code == Code::kUnavailable && cluster_.now_ns() < began_ns + kCalmWaitNs) {
       live(kCalmNs);
-      put = writer.put_now(key, kLongNs);
+      put = writer.put_now(key, kCalmWaitNs);
     }
     // Puts that wait for room on a connection which has fallen silent may have taken what there
     // was.
     if (put.code == Code::kExhausted && !plan_.cluster.node.evict) {
       remove_all();
-      put = writer.put_now(key, kLongNs);
+      put = writer.put_now(key, kCalmWaitNs);
     }
     if (put.code != Code::kOk) {
       return unfinished(fmt::format("no put of key {} any more: {}, after {} ms", key,
@@ -378,7 +378,7 @@ class Run final : public EngineWitness {
                                     (cluster_.now_ns() - began_ns) / kMillisecond));
     }
     for (auto& engine : engines_) {
-      const PageVerdict verdict = engine->fetch_now(key, kLongNs);
+      const PageVerdict verdict = engine->fetch_now(key, kCalmWaitNs);
       if (verdict.verdict == Verdict::kReady && verdict.version == put.version) continue;
       return unfinished(
           fmt::format("what was put cannot be fetched: {}", reason_name(verdict.reason)));

@@ -1,5 +1,5 @@
-# One target a folder: farpage_target(NAME SOURCES ... LINKS ...) makes farpage_NAME, with the alias
-# farpage::NAME.
+# One target a folder: farpage_target(NAME [APART] SOURCES ... LINKS ...) makes farpage_NAME, with
+# the alias farpage::NAME.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -53,9 +53,56 @@ elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   set(farpage_pch_options "SHELL:-Xclang -fno-pch-timestamp")
 endif()
 
+# Most of what a file costs is its headers: eight files together cost what three cost apart. dev and
+# minimal compile each file by itself, so that each has to include what it uses.
+option(FARPAGE_UNITY "Compile the files of a folder eight at a time" OFF)
+if(FARPAGE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ takes all but the first file for headers.
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+endif()
+
 # Another compiler, or other flags, may warn of more: that does not stop a build.
 option(FARPAGE_WARNINGS_ARE_ERRORS "Of the compiler; every preset sets it" OFF)
 add_compile_options(-Wall -Wextra $<$<BOOL:${FARPAGE_WARNINGS_ARE_ERRORS}>:-Werror>)
+
+# The sources, eight to a file, or as they are: of folders that are `apart`, as their files have
+# names or options of their own. CMake's own unity files name the folder of the checkout, so that
+# ccache would take none of one checkout's objects for another's.
+function(farpage_unity output apart)
+  if(apart OR NOT FARPAGE_UNITY)
+    set(${output} ${ARGN} PARENT_SCOPE)
+    return()
+  endif()
+  set(result)
+  set(includes "")
+  set(files 0)
+  set(unities 0)
+  foreach(source ${ARGN})
+    if(IS_ABSOLUTE ${source} OR NOT source MATCHES "[.]cc$")
+      list(APPEND result ${source})
+      continue()
+    endif()
+    file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+    string(APPEND includes "#include \"${path}\"\n")
+    math(EXPR files "${files} + 1")
+    math(EXPR is_full "${files} % 8")
+    if(is_full EQUAL 0)
+      farpage_unity_file()
+    endif()
+  endforeach()
+  if(NOT includes STREQUAL "")
+    farpage_unity_file()
+  endif()
+  set(${output} ${result} PARENT_SCOPE)
+endfunction()
+
+macro(farpage_unity_file)
+  set(unity ${CMAKE_CURRENT_BINARY_DIR}/${output}_${unities}.cc)
+  file(CONFIGURE OUTPUT ${unity} CONTENT "${includes}" @ONLY)
+  list(APPEND result ${unity})
+  set(includes "")
+  math(EXPR unities "${unities} + 1")
+endmacro()
 
 # farpage_NAME is a part of libfarpage.so, and is installed for those who link farpage::client.
 function(farpage_library_part name)
@@ -79,13 +126,14 @@ function(farpage_strip target)
 endfunction()
 
 function(farpage_target name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "APART" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
   foreach(link ${ARG_LINKS} ${ARG_PRIVATE_LINKS})
     if(link MATCHES "^farpage::" AND NOT TARGET ${link})
       message(FATAL_ERROR "${name} links ${link}, which stands below it in the layers' order (CMakeLists.txt)")
     endif()
   endforeach()
-  add_library(farpage_${name} STATIC ${ARG_SOURCES})
+  farpage_unity(unity_of_${name} "${ARG_APART}" ${ARG_SOURCES})
+  add_library(farpage_${name} STATIC ${unity_of_${name}})
   add_library(farpage::${name} ALIAS farpage_${name})
   target_include_directories(farpage_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include/farpage>)

@@ -1,5 +1,5 @@
-# farpage_test(NAME [SERIAL] [VARIES] [ONE_THREAD] [PURE] SOURCES ... LINKS ...): one test program a
-# folder, farpage_test_NAME, every case of which is a test of ctest, with the label NAME.
+# farpage_test(NAME [SERIAL] [VARIES] [ONE_THREAD] [PURE] [APART] SOURCES ... LINKS ...): one test
+# program a folder, farpage_test_NAME, every case of which is a test of ctest, with the label NAME.
 
 include(GoogleTest)
 
@@ -33,13 +33,14 @@ function(farpage_script_tests prefix)
 endfunction()
 
 function(farpage_test name)
-  cmake_parse_arguments(ARG "SERIAL;VARIES;ONE_THREAD;PURE" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL;VARIES;ONE_THREAD;PURE;APART" "" "SOURCES;LINKS" ${ARGN})
   # ONE_THREAD: nothing in it can race. PURE: it computes figures from figures, and reads no file:
   # with a sanitizer it takes minutes.
   if(ARG_PURE AND FARPAGE_SANITIZE OR ARG_ONE_THREAD AND FARPAGE_SANITIZE STREQUAL "thread")
     return()
   endif()
-  add_executable(farpage_test_${name} ${ARG_SOURCES})
+  farpage_unity(unity_of_test_${name} "${ARG_APART}" ${ARG_SOURCES})
+  add_executable(farpage_test_${name} ${unity_of_test_${name}})
   target_include_directories(farpage_test_${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_options(farpage_test_${name} PRIVATE ${farpage_test_options})
   target_link_libraries(farpage_test_${name} PRIVATE ${ARG_LINKS} GTest::gmock GTest::gtest_main rapidcheck_gtest)

@@ -247,7 +247,11 @@ struct ReportReply {
 };
 
 // From a client of a fleet with a register: the epoch that the node is in.
-struct EpochRequest {};
+struct EpochRequest {
+  // The node answers once it is in another epoch than this, with the view and its age alone. One
+  // such question of each client waits. Number 0: the node answers at once, with all of the epoch.
+  EpochTag known = {};
+};
 
 struct EpochMember {
   uint64_t node = 0;

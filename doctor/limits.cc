@@ -13,7 +13,7 @@
 namespace farpage::doctor {
 namespace {
 
-constexpr const char* kSubject = "limits";
+constexpr const char* kLimits = "limits";
 
 constexpr uint64_t kDescriptorsOfNode = 64;
 
@@ -53,7 +53,7 @@ LimitFacts read_limit(int resource) {
 
 Finding check_memlock(const LimitFacts& facts, size_t rdma_devices, const Wanted& wanted,
                       const Privileges& privileges) {
-  Finding finding = {kSubject, "memlock"};
+  Finding finding = {kLimits, "memlock"};
   finding.needed_by = BackendSet::with(&BackendCheck::locks_memory);
   const std::string limit = limit_text(facts.soft);
   const uint64_t times = used_devices(rdma_devices);
@@ -92,7 +92,7 @@ Finding check_memlock(const LimitFacts& facts, size_t rdma_devices, const Wanted
 
 Finding check_descriptors(const LimitFacts& facts, size_t rdma_devices, const Wanted& wanted,
                           const Privileges& privileges) {
-  Finding finding = {kSubject, "descriptors"};
+  Finding finding = {kLimits, "descriptors"};
   const auto [each, over] = descriptors_of_client(wanted.asked, rdma_devices);
   const uint64_t need = wanted.max_clients * each + kDescriptorsOfNode;
   finding.text = fmt::format(

@@ -10,7 +10,7 @@ namespace farpage {
 namespace {
 
 constexpr uint64_t kRetryNs = 100 * kMillisecond;
-constexpr int kMostAtOnce = 64;  // before others have their turn
+constexpr int kMostAccepts = 64;  // before others have their turn
 
 }  // namespace
 
@@ -32,7 +32,7 @@ void AcceptLoop::await() {
 }
 
 void AcceptLoop::accept() {
-  for (int i = 0; i < kMostAtOnce; ++i) {
+  for (int i = 0; i < kMostAccepts; ++i) {
     UniqueFd fd(::accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (fd.valid()) {
       accepted_(std::move(fd));

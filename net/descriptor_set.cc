@@ -11,7 +11,7 @@
 namespace farpage {
 namespace {
 
-constexpr size_t kMostAtOnce = 32;
+constexpr size_t kMostEvents = 32;
 
 epoll_event event_of(int fd, short events) {
   epoll_event event = {};
@@ -46,7 +46,7 @@ void DescriptorSet::remove(int fd) {
 }
 
 size_t DescriptorSet::ready(std::span<int> ready) const {
-  std::array<epoll_event, kMostAtOnce> events;
+  std::array<epoll_event, kMostEvents> events;
   const size_t most = std::min(ready.size(), events.size());
   const int count = ::epoll_wait(set_.get(), events.data(), static_cast<int>(most), 0);
   for (int i = 0; i < count; ++i) {

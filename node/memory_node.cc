@@ -151,7 +151,7 @@ Result<ClientId> MemoryNode::connected() {
                 fmt::format("this node serves {} clients already, which is node.max_clients",
                             clients_.size()));
   }
-  clients_.try_emplace(++last_client_, ClientBudget(run_.budget, own_bytes_));
+  clients_.try_emplace(++last_client_, ClientBudget(run_.budget, own_bytes_), totals_);
   return last_client_;
 }
 
@@ -162,7 +162,7 @@ void MemoryNode::disconnected(ClientId client) {
   auto gone = clients_.extract(client);
   if (gone.empty()) return;
   gone.mapped().end_all_making();
-  add_up(departed_, gone.mapped().reported());
+  gone.mapped().leave();
   if (!gone.mapped().holds_nothing()) jobs_.end(std::move(gone.mapped()));
 }
 
@@ -397,12 +397,6 @@ uint64_t MemoryNode::epoch() const {
   return is_registered ? member_->epoch().epoch().number : run_.versions->epoch();
 }
 
-VerdictCounts MemoryNode::verdicts() const {
-  VerdictCounts sum = departed_;
-  for (const auto& [id, client] : clients_) add_up(sum, client.reported());
-  return sum;
-}
-
 StatusReply MemoryNode::status() const {
   StatusReply reply;
   reply.backend = fabric_.capabilities().backend;
@@ -416,17 +410,16 @@ StatusReply MemoryNode::status() const {
   reply.slots_live = run_.store->slots().live_count();
   reply.slots_free = run_.store->slots().free_count();
   reply.slots_cooling = run_.store->slots().cooling_count();
-  reply.clients = static_cast<uint64_t>(
-      std::ranges::count_if(clients_, [](const auto& client) { return client.second.greeted(); }));
+  reply.clients = totals_.greeted;
   reply.puts = writes_->counts().puts;
   reply.put_bytes = writes_->counts().put_bytes;
   reply.puts_refused = writes_->counts().puts_refused;
   reply.puts_in_place = writes_->counts().puts_in_place;
-  for (const auto& [id, client] : clients_) reply.sources += client.sources();
+  reply.sources = totals_.sources;
   reply.removes = writes_->counts().removes;
   reply.evictions = run_.store->evictions();
   reply.renewals = renewals_;
-  reply.verdicts = verdicts();
+  reply.verdicts = totals_.verdicts;
   reply.budget = {run_.budget->bytes(), run_.budget->granted_bytes(), run_.budget->refused()};
   reply.pushes = pusher_.counts();
   reply.name_spaces = run_.store->name_spaces().status(reply.page_bytes);

@@ -73,7 +73,6 @@ class MemoryNode final : public NodeService {
   FlushReply flush(const FlushRequest& request);
   Reply answer(ClientSession& session, const RenewRequest& request);
   uint64_t epoch() const;
-  VerdictCounts verdicts() const;
 
   NodeOptions options_;
   Runtime& runtime_;
@@ -83,6 +82,7 @@ class MemoryNode final : public NodeService {
   ClientJobs jobs_;                                // after the store whose pages its clients reach
   Pusher pusher_;                                  // after the store whose pages it writes
   uint64_t started_ns_;
+  ClientTotals totals_;
   Clients clients_;
   ClientId last_client_ = 0;
   std::unique_ptr<FleetMember> member_;  // null: this node serves alone
@@ -91,7 +91,6 @@ class MemoryNode final : public NodeService {
   uint64_t renewals_ = 0;
   uint64_t newest_known_ = 0;  // epoch that a client knew this node in, and that it has not reached
   WarningLimiter gone_back_{30 * kSecond};
-  VerdictCounts departed_;  // of the clients that have gone
 };
 
 }  // namespace farpage

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "pagetable/epoch.h"
+#include "sim/quiet_dialer.h"
 
 namespace farpage {
 namespace {
@@ -94,6 +95,10 @@ SimCluster::~SimCluster() {
 SimCluster::Dialers SimCluster::make_dialers(size_t host, Runtime& runtime) {
   Dialers dialers;
   for (size_t node = 0; node < nodes_.size(); ++node) {
+    if (!options_.nodes_call && host < nodes_.size()) {
+      dialers.push_back(std::make_unique<QuietDialer>(runtime));
+      continue;
+    }
     dialers.push_back(std::make_unique<SimDialer>(wire_, runtime, [this, host, &runtime, node] {
       return open({host, runtime}, node);
     }));

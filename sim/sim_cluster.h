@@ -32,7 +32,10 @@ struct SimClusterOptions {
   uint64_t clients = 1;
   uint64_t nodes = 1;
   uint64_t replicas = 1;
-  uint64_t nodes_apart = 0;    // so many, the first ones, keep headers and payloads apart
+  uint64_t nodes_apart = 0;  // so many, the first ones, keep headers and payloads apart
+  // false: no node reaches another, so that a fleet of very many costs what its clients do. Each
+  // page is on one node then.
+  bool nodes_call = true;
   bool uses_register = false;  // otherwise membership is a list that never changes
   SimRegisterOptions epochs = {};
   // With a register: Membership's of the nodes. 0: they join at once.
@@ -122,7 +125,7 @@ class SimCluster {
 
  private:
   // By node that is dialed.
-  using Dialers = std::vector<std::unique_ptr<SimDialer>>;
+  using Dialers = std::vector<std::unique_ptr<ControlDialer>>;
 
   struct ClientHost {
     std::unique_ptr<sim::SimFabric> fabric;

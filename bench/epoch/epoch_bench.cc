@@ -5,10 +5,14 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <chrono>
+#include <memory>
+#include <thread>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/units.h"
+#include "bench/epoch/epoch_load.h"
 #include "bench/epoch/lone_member.h"
 #include "bench/fetch/fetch_bench.h"
 #include "bench/fill_node.h"
@@ -23,46 +27,80 @@ namespace {
 
 constexpr uint64_t kPatienceNs = 10 * kSecond;       // for one answer
 constexpr uint64_t kEpochPatienceNs = 60 * kSecond;  // for an epoch
-constexpr uint64_t kBeforeNs = 2 * kSecond;
+constexpr uint64_t kQuietNs = 2 * kSecond;
+constexpr double kLastsSeconds = 0.5;  // a phase whose throughput says something
 
-Result<StatusReply> ask(LoneMember& member) {
-  return member.client().node_status(member.client().clock().now_ns() + kPatienceNs);
+// The node may have another epoch than the client has heard of.
+Result<uint64_t> live_pages(LoneMember& member) {
+  const uint64_t deadline_ns = member.client().clock().now_ns() + kPatienceNs;
+  for (;;) {
+    const auto status = member.client().node_status(deadline_ns);
+    if (status) return status->slots_live;
+    if (status.error().code != Code::kUnavailable) return tl::unexpected(status.error());
+    if (member.client().clock().now_ns() >= deadline_ns) return tl::unexpected(status.error());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
-// Lets the phase begin, and asks the node over and over until it is over.
-Result<EpochPhase> run_phase(LoneMember& member, std::string what,
+// Lets the phase begin, and loads the node until it is over.
+Result<EpochPhase> run_phase(LoneMember& member, EpochLoad& load, std::string what,
                              const std::function<Result<void>()>& begin,
                              const std::function<bool(uint64_t lasted_ns)>& is_over) {
-  const auto before = ask(member);
+  const auto before = live_pages(member);
   if (!before) return tl::unexpected(before.error());
-  EpochPhase phase;
-  phase.what = std::move(what);
   const Clock& clock = boottime_clock();
   const uint64_t began_ns = clock.now_ns();
+  load.begin();
   if (auto begun = begin(); !begun) return tl::unexpected(begun.error());
-  uint64_t last_ns = began_ns;
-  for (uint64_t answers = 1;;) {
-    const bool is_last = is_over(clock.now_ns() - began_ns);  // its answer tells all of the phase
-    const auto status = ask(member);
-    const uint64_t now = clock.now_ns();
-    if (now - began_ns > kEpochPatienceNs) {
+  for (bool is_last = false; !is_last || load.counts().done == 0;) {
+    is_last = is_over(clock.now_ns() - began_ns);
+    if (auto stepped = load.step(); !stepped) return tl::unexpected(stepped.error());
+    if (clock.now_ns() - began_ns > kEpochPatienceNs) {
       return fail(Code::kTimeout, "the node has not entered the epoch for a minute");
     }
-    if (!status) {
-      if (status.error().code != Code::kUnavailable) return tl::unexpected(status.error());
-      ++phase.without_view;
-      continue;
-    }
-    phase.longest_gap_ms =
-        std::max(phase.longest_gap_ms, static_cast<double>(now - last_ns) / kMillisecond);
-    last_ns = now;
-    phase.answers_per_s =
-        static_cast<double>(answers++) * kSecond / static_cast<double>(now - began_ns);
-    if (!is_last) continue;
-    phase.killed = before->slots_live - std::min(before->slots_live, status->slots_live);
-    phase.seconds = static_cast<double>(now - began_ns) / kSecond;
-    return phase;
   }
+  const uint64_t lasted_ns = clock.now_ns() - began_ns;
+  const auto after = live_pages(member);
+  if (!after) return tl::unexpected(after.error());
+  const EpochLoad::Counts counts = load.counts();
+  return EpochPhase{std::move(what),
+                    static_cast<double>(lasted_ns) / kSecond,
+                    static_cast<double>(counts.done) / counts.seconds,
+                    counts.longest_s * 1e3,
+                    *before - std::min(*before, *after),
+                    counts.missed};
+}
+
+// The members but the lone one, as they come and go: what happens, and who they are then.
+struct Change {
+  std::string what;
+  std::vector<Member> others;
+};
+
+std::vector<Change> changes(uint64_t members) {
+  std::vector<Member> others;
+  std::vector<Change> changes;
+  const auto change = [&](std::string what, uint64_t joins, uint64_t leaves) {
+    others.erase(others.begin(), others.begin() + static_cast<int64_t>(leaves));
+    while (joins > 0) others.push_back({node_id("other " + std::to_string(joins--) + what), 1});
+    changes.push_back({std::move(what), others});
+  };
+  change("the others join", members - 1, 0);
+  change("a member leaves", 0, 1);
+  change("a member joins", 1, 0);
+  return changes;
+}
+
+Result<std::unique_ptr<EpochLoad>> make_load(const EpochBenchOptions& options, LoneMember& member,
+                                             std::vector<PageKey> keys,
+                                             const std::vector<Change>& changes) {
+  if (!options.fetches) return std::make_unique<QuestionLoad>(member);
+  std::vector<Epoch> epochs = {member.epoch()};
+  for (const Change& change : changes) {
+    epochs.push_back(LoneMember::next_epoch(epochs.back(), change.others));
+  }
+  return FetchLoad::open(member, options.page_bytes, std::move(keys), epochs)
+      .map([](std::unique_ptr<FetchLoad> load) -> std::unique_ptr<EpochLoad> { return load; });
 }
 
 }  // namespace
@@ -81,10 +119,20 @@ Result<void> EpochBenchOptions::validate() const {
   return {};
 }
 
-double EpochBenchResult::longest_renewal_gap_ms() const {
+double EpochBenchResult::longest_ms() const {
   double longest = 0;
-  for (size_t i = 1; i < phases.size(); ++i) longest = std::max(longest, phases[i].longest_gap_ms);
+  for (const EpochPhase& phase : phases) longest = std::max(longest, phase.longest_ms);
   return longest;
+}
+
+double EpochBenchResult::least_throughput() const {
+  double least = 0;
+  for (const EpochPhase& phase : phases) {
+    if (phase.seconds < kLastsSeconds) continue;
+    const double throughput = phase.per_s / quiet.per_s;
+    least = least == 0 ? throughput : std::min(least, throughput);
+  }
+  return least;
 }
 
 Result<EpochBenchResult> run_epoch_bench(
@@ -102,7 +150,7 @@ Result<EpochBenchResult> run_epoch_bench(
   auto member = LoneMember::start(node, make_fabric, folder->path());
   if (!member) return tl::unexpected(member.error());
   LoneMember& lone = **member;
-  const auto keys =
+  auto keys =
       fill_node(lone.client(), {"epoch", options.page_bytes, options.pages}, interrupted, filled);
   if (!keys) return tl::unexpected(keys.error());
   EpochBenchResult result;
@@ -110,27 +158,21 @@ Result<EpochBenchResult> run_epoch_bench(
   if (result.interrupted) return result;
   result.pages = keys->size();
 
-  std::vector<Member> others;
-  const auto run = [&](std::string what, uint64_t joins, uint64_t leaves) -> Result<void> {
-    const bool is_epoch = joins + leaves > 0;
-    others.erase(others.begin(), others.begin() + static_cast<int64_t>(leaves));
-    while (joins > 0) others.push_back({node_id("other " + std::to_string(joins--) + what), 1});
+  const std::vector<Change> epochs = changes(options.members);
+  auto load = make_load(options, lone, std::move(*keys), epochs);
+  if (!load) return tl::unexpected(load.error());
+  for (const Change& change : epochs) {
     auto phase = run_phase(
-        lone, std::move(what), [&] { return is_epoch ? lone.begin_epoch(others) : Result<void>(); },
-        [&](uint64_t lasted_ns) {
-          return interrupted() || (is_epoch ? lone.has_confirmed() : lasted_ns >= kBeforeNs);
-        });
+        lone, **load, change.what, [&] { return lone.begin_epoch(change.others); },
+        [&](uint64_t /*lasted_ns*/) { return interrupted() || lone.has_confirmed(); });
     if (!phase) return tl::unexpected(phase.error());
     result.phases.push_back(std::move(*phase));
-    return {};
-  };
-  const uint64_t first = options.members - 2;
-  for (const auto& [what, joins, leaves] :
-       {std::tuple("no epoch begins", uint64_t{0}, uint64_t{0}),
-        std::tuple("the others join", first + 1, uint64_t{0}),
-        std::tuple("a member leaves", uint64_t{0}, uint64_t{1}),
-        std::tuple("a member joins", uint64_t{1}, uint64_t{0})}) {
-    if (auto done = run(what, joins, leaves); !done) return tl::unexpected(done.error());
+    if (result.phases.size() > 1) continue;
+    auto quiet = run_phase(
+        lone, **load, "no epoch begins", [] { return Result<void>(); },
+        [&](uint64_t lasted_ns) { return interrupted() || lasted_ns >= kQuietNs; });
+    if (!quiet) return tl::unexpected(quiet.error());
+    result.quiet = std::move(*quiet);
   }
   result.interrupted = interrupted();
   return result;
@@ -138,39 +180,49 @@ Result<EpochBenchResult> run_epoch_bench(
 
 namespace json = boost::json;
 
+namespace {
+
+json::object phase_json(const EpochPhase& phase) {
+  return {{"what", phase.what},     {"seconds", phase.seconds},
+          {"per_s", phase.per_s},   {"longest_ms", phase.longest_ms},
+          {"killed", phase.killed}, {"missed", phase.missed}};
+}
+
+}  // namespace
+
 json::object epoch_json(const EpochBenchOptions& options, const EpochBenchResult& result,
                         const std::string& version) {
   json::array phases;
-  for (const EpochPhase& phase : result.phases) {
-    phases.push_back(json::object{{"what", phase.what},
-                                  {"seconds", phase.seconds},
-                                  {"answers_per_s", phase.answers_per_s},
-                                  {"longest_gap_ms", phase.longest_gap_ms},
-                                  {"killed", phase.killed},
-                                  {"without_view", phase.without_view}});
-  }
+  for (const EpochPhase& phase : result.phases) phases.push_back(phase_json(phase));
   return {{"version", version},
           {"configuration",
            {{"pages", options.pages},
             {"page_bytes", options.page_bytes},
             {"members", options.members},
-            {"lease_ms", options.lease_ms}}},
+            {"lease_ms", options.lease_ms},
+            {"fetches", options.fetches}}},
           {"hardware", hardware_json()},
           {"interrupted", result.interrupted},
           {"pages", result.pages},
-          {"longest_renewal_gap_ms", result.longest_renewal_gap_ms()},
+          {options.fetches ? "longest_fetch_ms" : "longest_renewal_gap_ms", result.longest_ms()},
+          {"least_throughput", result.least_throughput()},
+          {"quiet", phase_json(result.quiet)},
           {"phases", std::move(phases)}};
 }
 
-std::string epoch_table(const EpochBenchResult& result) {
+std::string epoch_table(const EpochBenchOptions& options, const EpochBenchResult& result) {
   std::string text = fmt::format("{:<18} {:>10} {:>12} {:>14} {:>12} {:>14}\n", "", "seconds",
-                                 "answers/s", "longest gap", "killed", "without view");
-  for (const EpochPhase& phase : result.phases) {
+                                 options.fetches ? "pages/s" : "answers/s",
+                                 options.fetches ? "longest fetch" : "longest gap", "killed",
+                                 options.fetches ? "not ready" : "without view");
+  std::vector<EpochPhase> phases = result.phases;
+  phases.insert(phases.begin(), result.quiet);
+  for (const EpochPhase& phase : phases) {
     text += fmt::format("{:<18} {:>10.3f} {:>12.0f} {:>11.2f} ms {:>12} {:>14}\n", phase.what,
-                        phase.seconds, phase.answers_per_s, phase.longest_gap_ms, phase.killed,
-                        phase.without_view);
+                        phase.seconds, phase.per_s, phase.longest_ms, phase.killed, phase.missed);
   }
-  return text;
+  return text + fmt::format("the slowest of the epochs: {:.3f} x as fast as without\n",
+                            result.least_throughput());
 }
 
 }  // namespace farpage

@@ -70,13 +70,17 @@ Fleet LoneMember::fleet_for(EpochRegister& epochs, ControlDialer& to_self,
   return fleet;
 }
 
-Result<void> LoneMember::begin_epoch(std::vector<Member> others) {
-  Epoch next = register_.current().epoch;
-  const std::vector<Member> before = next.members;
+Epoch LoneMember::next_epoch(const Epoch& current, const std::vector<Member>& others) {
+  Epoch next = current;
   ++next.number;
   std::erase_if(next.members, [](const Member& member) { return member.node != self(); });
   next.members.insert(next.members.end(), others.begin(), others.end());
-  next.give_slots(before);
+  next.give_slots(current.members);
+  return next;
+}
+
+Result<void> LoneMember::begin_epoch(const std::vector<Member>& others) {
+  Epoch next = next_epoch(epoch(), others);
   const uint64_t number = next.number;
   if (auto replaced = register_.replace(std::move(next)); !replaced) return replaced;
   for (const Member& other : others) {

@@ -26,8 +26,11 @@ class LoneMember {
 
   static NodeId self() { return node_id("lone"); }
   Client& client() { return *client_; }
+  Epoch epoch() const { return register_.current().epoch; }
+  // With these members beside the lone one.
+  static Epoch next_epoch(const Epoch& current, const std::vector<Member>& others);
   // A member that does not run joins, or one leaves: the next epoch, which all others confirm.
-  Result<void> begin_epoch(std::vector<Member> others);
+  Result<void> begin_epoch(const std::vector<Member>& others);
   bool has_confirmed() const;
 
  private:

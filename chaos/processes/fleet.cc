@@ -13,7 +13,7 @@ namespace farpage::processes {
 namespace {
 
 constexpr uint64_t kStartAgainNs = 200 * kMillisecond;
-constexpr uint64_t kLongestEndNs = 20 * kSecond;
+constexpr uint64_t kNodeEndNs = 20 * kSecond;
 constexpr int kEtcdPort = 2379;
 
 }  // namespace
@@ -166,9 +166,9 @@ void Fleet::look_after(size_t number, uint64_t now_ns) {
       ++starts_again_;
       process.start_ns = now_ns + kStartAgainNs;
     }
-  } else if (!process.ordered.empty() && now_ns > process.ordered_ns + kLongestEndNs) {
+  } else if (!process.ordered.empty() && now_ns > process.ordered_ns + kNodeEndNs) {
     crashes_.push_back(
-        fmt::format("{} runs {} s after SIGTERM: {}", name, kLongestEndNs / kSecond, log(number)));
+        fmt::format("{} runs {} s after SIGTERM: {}", name, kNodeEndNs / kSecond, log(number)));
     process.ordered_ns = now_ns;
   }
 }

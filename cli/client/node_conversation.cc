@@ -68,9 +68,10 @@ Result<Reply> NodeConversation::ask(Request request) {
     // A late answer is none to the next question.
     runtime_.run([this] { state_->link.reset(); });
     if (interrupts_.interrupted()) return fail(Code::kAborted, "interrupted");
-    return fail(Code::kTimeout,
-                fmt::format("the node on {} did not answer within {} s; is it stopped?", address_,
-                            kPatienceNs / kSecond));
+    return fail(
+        Code::kTimeout,
+        fmt::format("the node on {} did not answer within {} s: is it stopped, or still starting?",
+                    address_, kPatienceNs / kSecond));
   }
   const std::lock_guard lock(state_->mutex);
   Result<Reply> reply = std::move(*state_->reply);

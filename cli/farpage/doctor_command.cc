@@ -25,6 +25,16 @@ namespace {
 // notes.
 constexpr uint64_t kNodeBytesPerSlot = 32;
 
+// What it takes for its pool.
+uint64_t memory_bytes(const NodeOptions& node, const Geometry& geometry) {
+  return node.pool_bytes + geometry.slots * kNodeBytesPerSlot + node.eviction_bytes(0);
+}
+
+// What its clients may make it hold beside the pool.
+uint64_t client_bytes(const NodeOptions& node) {
+  return node.client_budget_bytes(0) + node.max_clients * kOwnBytesOfClient;
+}
+
 struct DoctorArguments {
   std::string config;
   std::string listen;
@@ -87,12 +97,20 @@ Result<doctor::Wanted> read_wanted(const CLI::App& app, const DoctorArguments& a
   }
   wanted.names_pool = has_config || app.count("--pool-bytes") > 0;
   wanted.pool_bytes = node.pool_bytes;
-  wanted.memory_bytes =
-      node.pool_bytes + geometry->slots * kNodeBytesPerSlot + node.eviction_bytes(0);
-  wanted.client_bytes = node.client_budget_bytes(0) + node.max_clients * kOwnBytesOfClient;
+  wanted.memory_bytes = memory_bytes(node, *geometry);
+  wanted.client_bytes = client_bytes(node);
+  wanted.needed_bytes = [node](uint64_t pool_bytes) mutable -> std::optional<uint64_t> {
+    node.pool_bytes = pool_bytes;
+    const auto smaller = make_geometry(node.page_bytes, pool_bytes);
+    if (!smaller) return std::nullopt;
+    return memory_bytes(node, *smaller) + client_bytes(node);
+  };
   wanted.max_clients = node.max_clients;
   wanted.staging_bytes = ClientOptions().staging_bytes;  // which each may set
   if (has_config) wanted.node_command += " --config " + doctor::shell_word(arguments.config);
+  if (app.count("--listen") > 0) {
+    wanted.node_command += " --listen " + doctor::shell_word(arguments.listen);
+  }
   return wanted;
 }
 

@@ -31,8 +31,9 @@ int run_bench_epoch(const EpochArguments& arguments) {
       std::ref(filling));
   if (!result) return report_error(result.error());
   if (result->interrupted) return report_error({Code::kAborted, "interrupted"});
-  const auto written = write_json_and_table(
-      arguments.json, epoch_json(arguments.bench, *result, version()), epoch_table(*result));
+  const auto written =
+      write_json_and_table(arguments.json, epoch_json(arguments.bench, *result, version()),
+                           epoch_table(arguments.bench, *result));
   return written ? kExitDone : report_error(written.error());
 }
 
@@ -40,13 +41,16 @@ int run_bench_epoch(const EpochArguments& arguments) {
 
 void add_epoch_bench(CLI::App& bench, int& exit_code) {
   CLI::App* command = bench.add_subcommand(
-      "epoch", "Asks a node full of pages over and over while members join and leave");
+      "epoch",
+      "Asks a node full of pages over and over, or fetches them, while members join and leave");
   auto arguments = std::make_shared<EpochArguments>();
   EpochBenchOptions& options = arguments->bench;
   add_count(*command, "--pages", options.pages, "Pages that the node holds");
   add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
   add_count(*command, "--members", options.members, "Members of the fleet, of which one runs");
   add_count(*command, "--lease-ms", options.lease_ms, "How long a view lasts");
+  command->add_flag("--fetches", options.fetches,
+                    "Fetch pages that the node holds all the time, rather than ask it");
   add_json(*command, arguments->json);
   command->callback([arguments, &exit_code] { exit_code = run_bench_epoch(*arguments); });
 }

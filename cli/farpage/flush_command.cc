@@ -134,8 +134,9 @@ int flush_all(const std::vector<NamedAddress>& nodes, const std::string& digits,
   }
   if (failed.size() == nodes.size() && evicted == 0) return kExitFailed;
   const auto told = write_text(
-      "-", fmt::format("{} copies of pages of the namespace {} are evicted from {} of {} nodes\n",
-                       evicted, digits, nodes.size() - failed.size(), nodes.size()));
+      "-", fmt::format("{} copies of pages of the namespace {} are evicted from {} of {} nodes{}\n",
+                       evicted, digits, nodes.size() - failed.size(), nodes.size(),
+                       evicted > 0 ? "" : ": `farpage status` shows which namespaces have pages"));
   if (!told) return report_error(told.error());
   if (evicted_now > 0) {
     return report_error(

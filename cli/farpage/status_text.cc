@@ -47,6 +47,14 @@ std::string cut(std::string text, size_t most) {
   return text.substr(0, most) + "…";
 }
 
+// As cut(); of a path the end says more than the beginning.
+std::string cut_value(std::string value, size_t most) {
+  if (!value.starts_with('/') || value.size() <= most) return cut(std::move(value), most);
+  size_t from = value.size() - most;
+  while (from < value.size() && (static_cast<unsigned char>(value[from]) & 0xC0) == 0x80) ++from;
+  return "…" + value.substr(from);
+}
+
 double share(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -217,7 +225,7 @@ std::string facts_text(const std::string& lines) {
   for (const Fact& fact : *facts) {
     if (fact.value.empty()) continue;
     const std::string name = cut(std::string(fact.name), kMostOfOne);
-    const std::string value = cut(std::string(fact.value), kMostOfOne);
+    const std::string value = cut_value(std::string(fact.value), kMostOfOne);
     text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, value);
   }
   return printable(cut(std::move(text), kMostOfAll));

@@ -17,10 +17,10 @@ constexpr uint64_t kBatchBytes = 256 * kKiB;
 
 StraightCopies::StraightCopies(cuda::CopyQueue& queue, uint32_t first_batch, const Clock& clock)
     : queue_(queue), first_batch_(first_batch), clock_(clock), registrar_(queue.context()) {
-  waiting_.reserve(Lane::kWindow);
-  started_.reserve(Lane::kWindow);
-  ends_.reserve(Lane::kWindow);
-  copies_.reserve(Lane::kWindow);
+  waiting_.reserve(Lane::kPlaces);
+  started_.reserve(Lane::kPlaces);
+  ends_.reserve(Lane::kPlaces);
+  copies_.reserve(Lane::kPlaces);
   for (uint32_t batch = kBatches; batch-- > 0;) free_.push_back(first_batch_ + batch);
 }
 
@@ -29,7 +29,7 @@ std::shared_ptr<CopySource> StraightCopies::open(std::shared_ptr<const Mapping> 
 }
 
 void StraightCopies::begin(const PageCopy& copy) {
-  FARPAGE_CHECK(waiting_.size() + started_.size() + ends_.size() < Lane::kWindow);
+  FARPAGE_CHECK(waiting_.size() + started_.size() + ends_.size() < Lane::kPlaces);
   waiting_.push_back(copy);
 }
 

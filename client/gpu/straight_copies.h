@@ -20,7 +20,7 @@ namespace farpage {
 // batches, while it checks the next. Made on any thread.
 class StraightCopies final : public PageCopier {
  public:
-  static constexpr uint32_t kBatches = Lane::kWindow;  // each has a page, at least
+  static constexpr uint32_t kBatches = Lane::kPlaces;  // each has a page, at least
 
   // It has the last kBatches of the queue, from `first_batch` on. Queue and clock outlive it.
   StraightCopies(cuda::CopyQueue& queue, uint32_t first_batch, const Clock& clock);

@@ -23,6 +23,7 @@ std::optional<LaneDriver::Operation> LaneDriver::begin(Submission& submission,
   Operation operation;
   if (submission.kind == SubmissionKind::kExists) {
     operation.asks = true;
+    operation.asked_ns = clock_->now_ns();
     submission.answers.resize(submission.keys.size());
     return operation;
   }
@@ -55,6 +56,7 @@ bool LaneDriver::go_on(Operation& operation, Submission& submission) {
   if (!operation.question.done()) return false;
   operation.asks = false;
   operation.question = {};
+  submission.answered_ns = clock_->now_ns() - operation.asked_ns;
   for (size_t i = 0; i < submission.keys.size(); ++i) {
     if (submission.answers[i] != KeyAnswer::kUnknown) continue;
     submission.requests.push_back({submission.keys[i], 0, {}});
@@ -79,6 +81,7 @@ void LaneDriver::finish(Submission& submission) {
     }
     const bool is_shown = submission.answers[i] == KeyAnswer::kShown;
     verdict = {};
+    verdict.took_ns = submission.answered_ns;
     verdict.verdict = is_shown ? Verdict::kReady : Verdict::kRecompute;
     verdict.reason = is_shown ? Reason::kNone : Reason::kMiss;
   }

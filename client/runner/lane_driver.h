@@ -23,6 +23,7 @@ class LaneDriver {
     Fetch fetch;
     size_t looked_up = 0;  // of the keys, in indexes that are mapped here
     IndexQuestion question;
+    uint64_t asked_ns = 0;
     bool asks = false;  // the question; otherwise it is the fetch that is under way
 
     bool done() const { return !asks && fetch.done(); }

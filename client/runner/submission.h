@@ -70,6 +70,7 @@ class Submission {
 
   // By the client's thread until it is done.
   std::vector<KeyAnswer> answers;     // of an index, to a question whether pages are there
+  uint64_t answered_ns = 0;           // ... how long they took
   std::vector<PageVerdict> verdicts;  // `place` may change until it is released
   std::vector<PutResult> results;
   uint64_t removed = 0;

@@ -21,7 +21,7 @@ constexpr uint64_t kTriedBytes = 64 * kKiB;
 
 // For each client: its staging and the staging's channel, and the read channels of two lanes.
 constexpr uint64_t kMappingsOfClient = 4;
-constexpr uint64_t kDescriptorsOfClient = 2;  // control and staging
+constexpr uint64_t kDescriptorsOfShmClient = 2;  // control and staging
 
 // After the seal a peer must be able to read, and not to write.
 Step try_peer(int fd) {
@@ -104,7 +104,7 @@ const BackendCheck kShmCheck = {
     .mappings_of_client = kMappingsOfClient,
     .descriptors_of_client =
         [](size_t) {
-          return DescriptorsOfClient{kDescriptorsOfClient, "shm"};
+          return DescriptorsOfClient{kDescriptorsOfShmClient, "shm"};
         },
     .examine =
         [](const Wanted& wanted, const HostFiles& files, const Privileges& privileges) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kPatienceMs = 1'000;
 // Its control connection, one for its staging, and one for the reads of each of two lanes.
-constexpr uint64_t kDescriptorsOfClient = 4;
+constexpr uint64_t kDescriptorsOfTcpClient = 4;
 
 bool wait_readable(const UniqueFd& socket) {
   pollfd readable = {socket.get(), POLLIN, 0};
@@ -82,7 +82,7 @@ TcpFacts read_tcp() {
 }
 
 DescriptorsOfClient descriptors_over_tcp(size_t) {
-  return {kDescriptorsOfClient, "tcp"};
+  return {kDescriptorsOfTcpClient, "tcp"};
 }
 
 Finding check_tcp(const TcpFacts& facts, const Wanted& wanted, const Privileges& privileges) {

@@ -21,7 +21,7 @@ constexpr uint64_t kJumboMtu = 4200;  // room for 4096 bytes and the headers of 
 constexpr size_t kMaxDevices = 8;     // that transport/verbs takes
 // Control, and what wakes who waits for staging; and a completion channel on each device for
 // staging, and for the reads of each of two lanes.
-constexpr uint64_t kDescriptorsOfClient = 2;
+constexpr uint64_t kDescriptorsOfVerbsClient = 2;
 constexpr uint64_t kDescriptorsOfClientAndDevice = 3;
 
 std::string text_of(int family, const void* address) {
@@ -349,7 +349,7 @@ const BackendCheck kVerbsCheck = {
         [](size_t rdma_devices) {
           const uint64_t devices = used_devices(rdma_devices);
           return DescriptorsOfClient{
-              kDescriptorsOfClient + kDescriptorsOfClientAndDevice * devices,
+              kDescriptorsOfVerbsClient + kDescriptorsOfClientAndDevice * devices,
               fmt::format("verbs with {} device{}", devices, devices == 1 ? "" : "s")};
         },
     .examine =

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ struct Wanted {
   uint64_t pool_bytes = 0;    // for pages
   uint64_t memory_bytes = 0;  // what a node takes for that pool
   uint64_t client_bytes = 0;  // what its clients may make it hold beside the pool
+  // Both, of a node with a pool of so many bytes; nothing: it would have no room for a page.
+  std::function<std::optional<uint64_t>(uint64_t pool_bytes)> needed_bytes;
   uint64_t max_clients = 0;
   uint64_t staging_bytes = 0;  // of each client that puts
   std::optional<Address> listen;

@@ -12,8 +12,8 @@
 namespace farpage::doctor {
 namespace {
 
-constexpr const char* kSubject = "clock";
-constexpr const char* kFolder = "/sys/devices/system/clocksource/clocksource0";
+constexpr const char* kClock = "clock";
+constexpr const char* kClocksourceFolder = "/sys/devices/system/clocksource/clocksource0";
 // A system call takes this long, a look without one a tenth.
 constexpr uint64_t kSlowLookNs = 300;
 
@@ -50,8 +50,9 @@ ClockFacts read_clock(const HostFiles& files) {
   timespec now = {};
   facts.boottime_error = ::clock_gettime(CLOCK_BOOTTIME, &now) == 0 ? 0 : errno;
   facts.look_ns = measure_look_ns();
-  facts.source = files.text(std::string(kFolder) + "/current_clocksource").value_or("");
-  facts.available = files.text(std::string(kFolder) + "/available_clocksource").value_or("");
+  facts.source = files.text(std::string(kClocksourceFolder) + "/current_clocksource").value_or("");
+  facts.available =
+      files.text(std::string(kClocksourceFolder) + "/available_clocksource").value_or("");
   const std::string flags = " " + files.value("/proc/cpuinfo", "flags").value_or("") + " ";
   facts.is_guest = flags.find(" hypervisor ") != std::string::npos ||
                    is_paravirtual(facts.source) || files.exists("/sys/hypervisor/type");
@@ -59,7 +60,7 @@ ClockFacts read_clock(const HostFiles& files) {
 }
 
 Finding check_boottime(const ClockFacts& facts, const Privileges& privileges) {
-  Finding finding = {kSubject, "CLOCK_BOOTTIME"};
+  Finding finding = {kClock, "CLOCK_BOOTTIME"};
   if (facts.boottime_error == 0) {
     finding.text = "works: leases and deadlines count on it, also over a suspend";
     return finding;
@@ -73,7 +74,7 @@ Finding check_boottime(const ClockFacts& facts, const Privileges& privileges) {
 }
 
 Finding check_clock_source(const ClockFacts& facts, const Privileges& privileges) {
-  Finding finding = {kSubject, "clocksource"};
+  Finding finding = {kClock, "clocksource"};
   const std::string source = facts.source.empty() ? "unknown" : facts.source;
   if (!is_slow(facts.source) && facts.look_ns < kSlowLookNs) {
     finding.text = fmt::format("{}: a look takes {} ns", source, facts.look_ns);
@@ -84,7 +85,8 @@ Finding check_clock_source(const ClockFacts& facts, const Privileges& privileges
                              facts.look_ns);
   const bool has_tsc = (" " + facts.available + " ").find(" tsc ") != std::string::npos;
   if (has_tsc && facts.source != "tsc") {
-    finding.command = privileges.write("tsc", std::string(kFolder) + "/current_clocksource");
+    finding.command =
+        privileges.write("tsc", std::string(kClocksourceFolder) + "/current_clocksource");
   } else {
     finding.text += "; the kernel's log says why there is no better one";
     finding.command = privileges.as_root("dmesg | grep -iE 'tsc|clocksource'");
@@ -93,7 +95,7 @@ Finding check_clock_source(const ClockFacts& facts, const Privileges& privileges
 }
 
 Finding check_guest_clock(const ClockFacts& facts) {
-  Finding finding = {kSubject, "guest clock"};
+  Finding finding = {kClock, "guest clock"};
   if (!facts.is_guest) {
     finding.text = "found no hypervisor that could hold this machine and its clock";
     return finding;

@@ -12,7 +12,7 @@
 namespace farpage::doctor {
 namespace {
 
-constexpr const char* kSubject = "cpu";
+constexpr const char* kCpu = "cpu";
 constexpr const char* kInfo = "/proc/cpuinfo";
 constexpr const char* kGovernors = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor";
 
@@ -74,7 +74,7 @@ CpuFacts read_cpu(const HostFiles& files) {
 }
 
 Finding check_cores(const CpuFacts& facts, const Privileges& privileges) {
-  Finding finding = {kSubject, "cores"};
+  Finding finding = {kCpu, "cores"};
   finding.text = fmt::format("{} may be used", facts.cores);
   const CpuQuota& quota = facts.quota;
   if (quota.cores > 0 && quota.cores < static_cast<double>(facts.cores)) {
@@ -92,7 +92,7 @@ Finding check_cores(const CpuFacts& facts, const Privileges& privileges) {
 }
 
 Finding check_crc_instructions(const CpuFacts& facts) {
-  Finding finding = {kSubject, "crc32c"};
+  Finding finding = {kCpu, "crc32c"};
   const std::string crc = facts.is_arm ? "crc32" : "sse4_2";
   const std::string multiply = facts.is_arm ? "pmull" : "pclmulqdq";
   std::string missing;
@@ -117,7 +117,7 @@ Finding check_crc_instructions(const CpuFacts& facts) {
 }
 
 Finding check_governor(const CpuFacts& facts, const Privileges& privileges) {
-  Finding finding = {kSubject, "governor"};
+  Finding finding = {kCpu, "governor"};
   if (facts.governor.empty()) {
     finding.text = "this system does not control the CPU's frequency";
   } else if (facts.governor == "performance") {
@@ -133,7 +133,7 @@ Finding check_governor(const CpuFacts& facts, const Privileges& privileges) {
 
 Finding check_virtual_machine(const CpuFacts& facts) {
   const bool is_virtual = facts.flags.contains("hypervisor");
-  return {kSubject, "virtual machine", Level::kOk,
+  return {kCpu, "virtual machine", Level::kOk,
           is_virtual ? "yes: other load on its host can delay a fetch" : "none that shows", ""};
 }
 

@@ -13,7 +13,7 @@
 namespace farpage::doctor {
 namespace {
 
-constexpr const char* kSubject = "gpu";
+constexpr const char* kGpu = "gpu";
 constexpr const char* kDriver = "/proc/driver/nvidia";
 constexpr const char* kPciDevices = "/sys/bus/pci/devices";
 constexpr std::string_view kNvidia = "0x10de";
@@ -82,7 +82,7 @@ GpuFacts read_gpus(const HostFiles& files, const char* library) {
 }
 
 Finding check_gpu_driver(const GpuFacts& facts, const Privileges& privileges) {
-  Finding finding = {kSubject, "driver"};
+  Finding finding = {kGpu, "driver"};
   if (facts.library_error.empty() && !facts.devices.empty()) {
     finding.text = fmt::format("CUDA's driver works: {}", fmt::join(facts.devices, ", "));
     return finding;
@@ -117,7 +117,7 @@ Finding check_gpu_driver(const GpuFacts& facts, const Privileges& privileges) {
 }
 
 Finding check_gpu_path(const GpuFacts& facts) {
-  Finding finding = {kSubject, "path"};
+  Finding finding = {kGpu, "path"};
   const bool has_gpus = facts.library_error.empty() && !facts.devices.empty();
   if (!has_gpus) {
     finding.text = "none: this process can use no GPU";

@@ -14,8 +14,8 @@
 namespace farpage::doctor {
 namespace {
 
-constexpr const char* kSubject = "huge pages";
-constexpr const char* kFolder = "/sys/kernel/mm/transparent_hugepage";
+constexpr const char* kHugePages = "huge pages";
+constexpr const char* kHugePagesFolder = "/sys/kernel/mm/transparent_hugepage";
 constexpr int kMadviseCollapse = 25;  // MADV_COLLAPSE, Linux 6.1; missing in older headers
 constexpr uint64_t kHugePageBytes = 2 * kMiB;
 
@@ -30,7 +30,7 @@ int try_collapse() {
 
 // "always [madvise] never" → "madvise"
 std::string choice(const HostFiles& files, const std::string& name) {
-  const std::string text = files.text(std::string(kFolder) + "/" + name).value_or("");
+  const std::string text = files.text(std::string(kHugePagesFolder) + "/" + name).value_or("");
   const size_t begin = text.find('[');
   const size_t end = text.find(']');
   if (begin == std::string::npos || end == std::string::npos || end < begin) return "";
@@ -65,7 +65,7 @@ HugePageFacts read_huge_pages(const HostFiles& files) {
 }
 
 Finding check_pool_huge_pages(const HugePageFacts& facts, const Privileges& privileges) {
-  Finding finding = {kSubject, "shmem_enabled"};
+  Finding finding = {kHugePages, "shmem_enabled"};
   const std::string setting =
       facts.shmem_enabled.empty() ? "not readable" : "'" + facts.shmem_enabled + "'";
   if (facts.collapse_error == 0) {
@@ -87,19 +87,19 @@ Finding check_pool_huge_pages(const HugePageFacts& facts, const Privileges& priv
       "pools get small pages only, and random reads miss the TLB: {}, and "
       "shmem_enabled is {}",
       why, setting);
-  finding.command = privileges.write("advise", std::string(kFolder) + "/shmem_enabled");
+  finding.command = privileges.write("advise", std::string(kHugePagesFolder) + "/shmem_enabled");
   return finding;
 }
 
 Finding check_thp_enabled(const HugePageFacts& facts, const Privileges& privileges) {
-  Finding finding = {kSubject, "enabled"};
+  Finding finding = {kHugePages, "enabled"};
   if (facts.enabled.empty()) {
     finding.level = Level::kNote;
     finding.text = "this kernel does not say whether it has transparent huge pages";
   } else if (facts.enabled == "never") {
     finding.level = Level::kWarning;
     finding.text = "landing places get small pages only: transparent huge pages are off ('never')";
-    finding.command = privileges.write("madvise", std::string(kFolder) + "/enabled");
+    finding.command = privileges.write("madvise", std::string(kHugePagesFolder) + "/enabled");
   } else {
     finding.text = fmt::format("landing places get huge pages ('{}')", facts.enabled);
   }
@@ -107,14 +107,14 @@ Finding check_thp_enabled(const HugePageFacts& facts, const Privileges& privileg
 }
 
 Finding check_thp_defrag(const HugePageFacts& facts, const Privileges& privileges) {
-  Finding finding = {kSubject, "defrag"};
+  Finding finding = {kHugePages, "defrag"};
   if (facts.defrag.empty()) {
     finding.level = Level::kNote;
     finding.text = "this kernel does not say when it compacts memory for huge pages";
   } else if (facts.defrag == "always") {
     finding.level = Level::kWarning;
     finding.text = "any page fault may wait for compaction ('always'), and miss a deadline for it";
-    finding.command = privileges.write("madvise", std::string(kFolder) + "/defrag");
+    finding.command = privileges.write("madvise", std::string(kHugePagesFolder) + "/defrag");
   } else {
     finding.text =
         fmt::format("only a process that asks for huge pages waits for them ('{}')", facts.defrag);
@@ -123,7 +123,7 @@ Finding check_thp_defrag(const HugePageFacts& facts, const Privileges& privilege
 }
 
 Finding check_reserved_huge_pages(const HugePageFacts& facts, const Privileges& privileges) {
-  Finding finding = {kSubject, "reserved"};
+  Finding finding = {kHugePages, "reserved"};
   if (facts.reserved == 0) {
     finding.text = "none are reserved, and farpage needs none";
     return finding;

@@ -10,7 +10,7 @@
 namespace farpage::doctor {
 namespace {
 
-constexpr const char* kSubject = "memory";
+constexpr const char* kMemory = "memory";
 constexpr uint64_t kStrictOvercommit = 2;
 constexpr uint64_t kMappingsOfNode = 1'024;  // it has threads and libraries
 
@@ -21,13 +21,17 @@ uint64_t read_kib(const HostFiles& files, const char* key) {
   return kib * kKiB;
 }
 
-// The pool for which this much is enough, with a tenth to spare for the rest of the host.
-std::string smaller_pool(uint64_t left_bytes, const Wanted& wanted) {
-  const uint64_t for_pool = left_bytes - std::min(left_bytes, wanted.client_bytes);
-  const double share =
-      0.9 * static_cast<double>(for_pool) / static_cast<double>(wanted.memory_bytes);
-  const auto mib = static_cast<uint64_t>(share * static_cast<double>(wanted.pool_bytes)) / kMiB;
-  return fmt::format("{} --pool-bytes {}MiB", wanted.node_command, std::max<uint64_t>(mib, 1));
+// The largest pool for which this much is enough with its clients, whose part grows with the pool,
+// and a tenth to spare for the rest of the host. 0: none.
+uint64_t fitting_pool_mib(uint64_t left_bytes, const Wanted& wanted) {
+  const uint64_t usable_bytes = left_bytes / 10 * 9;
+  uint64_t fits = 0, too_large = wanted.pool_bytes / kMiB + 1;
+  while (too_large - fits > 1) {
+    const uint64_t mib = fits + (too_large - fits) / 2;
+    const auto needed = wanted.needed_bytes(mib * kMiB);
+    (!needed || *needed <= usable_bytes ? fits : too_large) = mib;
+  }
+  return wanted.needed_bytes(fits * kMiB) ? fits : 0;
 }
 
 std::string needs(const Wanted& wanted) {
@@ -62,7 +66,7 @@ MemoryFacts read_memory(const HostFiles& files) {
 }
 
 Finding check_available(const MemoryFacts& facts, const Wanted& wanted) {
-  Finding finding = {kSubject, "available"};
+  Finding finding = {kMemory, "available"};
   const uint64_t left = facts.left.system_bytes;
   if (left == UINT64_MAX) {
     finding.level = Level::kNote;
@@ -73,13 +77,21 @@ Finding check_available(const MemoryFacts& facts, const Wanted& wanted) {
       fmt::format("{} are available; {}", format_bytes(left), needs_with_clients(wanted));
   if (left < wanted.memory_bytes + wanted.client_bytes) {
     finding.level = lacking(wanted);
-    finding.command = smaller_pool(left, wanted);
+    const uint64_t mib = fitting_pool_mib(left, wanted);
+    if (mib == 0) {
+      finding.text +=
+          ": no pool fits, with a tenth to spare; end what takes the memory, which the command "
+          "shows";
+      finding.command = "ps -eo rss,pid,comm --sort=-rss | head";
+    } else {
+      finding.command = fmt::format("{} --pool-bytes {}MiB", wanted.node_command, mib);
+    }
   }
   return finding;
 }
 
 Finding check_cgroup(const MemoryFacts& facts, const Wanted& wanted, const Privileges& privileges) {
-  Finding finding = {kSubject, "cgroup"};
+  Finding finding = {kMemory, "cgroup"};
   const MemoryLeft& left = facts.left;
   if (left.cgroup_bytes == UINT64_MAX) {
     finding.text = "no memory cgroup limits this process";
@@ -99,7 +111,7 @@ Finding check_cgroup(const MemoryFacts& facts, const Wanted& wanted, const Privi
 
 Finding check_overcommit(const MemoryFacts& facts, const Wanted& wanted,
                          const Privileges& privileges) {
-  Finding finding = {kSubject, "overcommit"};
+  Finding finding = {kMemory, "overcommit"};
   finding.text = fmt::format("vm.overcommit_memory is {}", facts.overcommit);
   if (facts.overcommit != kStrictOvercommit) return finding;
   finding.text += fmt::format(": the kernel promises {} more, and no more than that; {}",
@@ -113,7 +125,7 @@ Finding check_overcommit(const MemoryFacts& facts, const Wanted& wanted,
 
 Finding check_map_count(const MemoryFacts& facts, const Wanted& wanted,
                         const Privileges& privileges) {
-  Finding finding = {kSubject, "vm.max_map_count"};
+  Finding finding = {kMemory, "vm.max_map_count"};
   finding.needed_by = BackendSet::with(&BackendCheck::mappings_of_client);
   const BackendCheck* most =
       *std::ranges::max_element(every_check(), {}, &BackendCheck::mappings_of_client);

@@ -11,7 +11,7 @@
 namespace farpage::doctor {
 namespace {
 
-constexpr const char* kSubject = "tcp settings";
+constexpr const char* kTcpSettings = "tcp settings";
 constexpr const char* kDisableIpv6 = "net.ipv6.conf.all.disable_ipv6";
 
 struct Setting {
@@ -49,7 +49,7 @@ std::string path_of(std::string key) {
 
 Finding check_setting(const Setting& setting, const std::vector<uint64_t>* values,
                       const Privileges& privileges) {
-  Finding finding = {kSubject, setting.key};
+  Finding finding = {kTcpSettings, setting.key};
   finding.needed_by = BackendSet::with(&BackendCheck::minds_tcp_settings);
   if (values == nullptr || values->size() <= setting.word) {
     finding.level = Level::kNote;
@@ -99,7 +99,7 @@ std::vector<Finding> check_tcp_sysctls(const TcpSettingsFacts& facts,
 }
 
 Finding check_ipv6(const TcpSettingsFacts& facts, const Privileges& privileges) {
-  Finding finding = {kSubject, "ipv6", Level::kNote};
+  Finding finding = {kTcpSettings, "ipv6", Level::kNote};
   finding.needed_by = BackendSet::with(&BackendCheck::minds_tcp_settings);
   if (!facts.has_ipv6) {
     finding.text = "this kernel has no IPv6 (or it is off since the boot): nodes listen on IPv4";

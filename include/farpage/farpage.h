@@ -170,7 +170,7 @@ typedef struct farpage_page_verdict {
   farpage_verdict_t verdict;
   farpage_reason_t reason;  // with FARPAGE_RECOMPUTE
   uint64_t version;         // with FARPAGE_READY
-  uint64_t took_ns;         // nanoseconds since the fetch began
+  uint64_t took_ns;         // nanoseconds since the fetch, or the question, began
   uint32_t held;  // 1: the page's memory may still be written, until the ticket is released
   uint32_t reserved[3];
 } farpage_page_verdict_t;
@@ -331,8 +331,8 @@ FARPAGE_API farpage_code_t farpage_remove(farpage_t* client, const farpage_key_t
                                           const farpage_notification_t* notification,
                                           farpage_ticket_t** ticket);
 // Asks which pages are there, and moves none: farpage_ticket_verdicts(), FARPAGE_READY for those. A
-// hint: a page may go the next moment. Mostly a node's index alone is read: then version and
-// took_ns are 0, and one answer in a million is wrong.
+// hint: a page may go the next moment. Mostly a node's index alone is read: then version is 0, and
+// one answer in a million is wrong.
 FARPAGE_API farpage_code_t farpage_exists(farpage_t* client, const farpage_key_t* keys,
                                           size_t count, uint64_t timeout_us,
                                           const farpage_notification_t* notification,

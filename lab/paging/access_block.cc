@@ -22,7 +22,7 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr uint64_t kMostHeads = uint64_t{1} << 24;
 constexpr float kMostMass = 1.001F;  // an engine that adds up shares may round
-constexpr uint64_t kMostPages = std::numeric_limits<prefetch::PageNumber>::max();
+constexpr uint64_t kMostBlockPages = std::numeric_limits<prefetch::PageNumber>::max();
 
 // The number of `key` from 1 to kMostHeads, or 1 where it is not there; 0: neither.
 uint64_t read_count(const boost::json::object& header, std::string_view key) {
@@ -147,7 +147,7 @@ Result<void> BlockDecoder::decode_pages(Cursor& cursor, std::span<Access> access
     uint64_t delta = 0;
     if (!cursor.read_varint(delta)) return fail(Code::kInvalid, "its pages are cut off");
     page_ += static_cast<uint64_t>(unzigzag(delta));
-    if (page_ > pages_ || page_ >= kMostPages) {
+    if (page_ > pages_ || page_ >= kMostBlockPages) {
       return fail(Code::kInvalid, fmt::format("it names page {} where {} pages have been named: "
                                               "pages are numbered as they are first named",
                                               page_, pages_));

@@ -13,6 +13,10 @@
 
 namespace farpage::paging {
 
+// How an access trace begins.
+inline constexpr std::string_view kAccessMagic = "FPACCESS";
+inline constexpr uint32_t kAccessVersion = 1;
+
 // The head of an access trace. docs/formats/access-trace.md
 struct AccessFileHeader {
   std::string name;

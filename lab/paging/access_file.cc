@@ -17,8 +17,6 @@ namespace {
 
 using prefetch::Access;
 
-constexpr std::string_view kMagic = "FPACCESS";
-constexpr uint32_t kVersion = 1;
 constexpr uint32_t kMaxHeaderBytes = 64 << 10;
 constexpr uint32_t kMaxBlockAccesses = 64 << 10;
 constexpr uint32_t kMaxBlockBytes = 4 << 20;
@@ -101,9 +99,9 @@ Result<std::unique_ptr<FileStream>> FileStream::open(const std::string& path, Kn
   }
   std::ifstream file(path, std::ios::binary);
   if (!file) return refuse("it cannot be opened");
-  std::string magic(kMagic.size(), '\0');
+  std::string magic(kAccessMagic.size(), '\0');
   Head head = {};
-  if (!read_bytes(file, magic.data(), magic.size()) || magic != kMagic) {
+  if (!read_bytes(file, magic.data(), magic.size()) || magic != kAccessMagic) {
     if (const auto kind = other_kind(path)) {
       return fail(Code::kNotFound, fmt::format("{} {}", path, *kind));
     }
@@ -114,9 +112,9 @@ Result<std::unique_ptr<FileStream>> FileStream::open(const std::string& path, Kn
   if (!read_bytes(file, reinterpret_cast<char*>(&head), sizeof head)) {
     return refuse("it ends within its head");
   }
-  if (head.number != kVersion) {
+  if (head.number != kAccessVersion) {
     return refuse(fmt::format("it is of version {} of the format, and version {} is known here",
-                              head.number, kVersion));
+                              head.number, kAccessVersion));
   }
   if (head.bytes > kMaxHeaderBytes) {
     return refuse(fmt::format("its head is longer than {} bytes", kMaxHeaderBytes));

@@ -16,7 +16,7 @@ using prefetch::Access;
 using prefetch::PageNumber;
 
 // Of a trace of requests: each stream has a table of them, some fifty bytes a page.
-constexpr PageNumber kMostPages = PageNumber{1} << 25;
+constexpr PageNumber kMostRequestPages = PageNumber{1} << 25;
 
 constexpr uint32_t kLastTurn = 1'023;
 
@@ -93,11 +93,11 @@ class RequestAccesses final : public AccessStream {
       }
       const auto fresh = static_cast<PageNumber>(numbers_.size());
       const PageNumber page = numbers_.emplace(ids_[next_++], fresh).first->second;
-      if (page == kMostPages) {
+      if (page == kMostRequestPages) {
         return fail(Code::kInvalid,
                     fmt::format("the trace has more than {} different pages: --requests takes the "
                                 "first of its requests",
-                                kMostPages));
+                                kMostRequestPages));
       }
       if (page >= known_.pages || number_ >= known_.accesses) {
         return fail(Code::kInvalid, "the trace has changed since it was counted: replay it again");

@@ -17,8 +17,6 @@ namespace {
 using prefetch::Access;
 using prefetch::Signal;
 
-constexpr std::string_view kMagic = "FPACCESS";
-constexpr uint32_t kVersion = 1;
 // Below what a block may have, so that its bytes stay within their bound whatever its columns.
 constexpr uint32_t kBlockAccesses = 32 << 10;
 
@@ -58,8 +56,8 @@ Result<std::unique_ptr<AccessWriter>> AccessWriter::create(const std::string& pa
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   if (!file) return fail_errno(errno, "cannot write " + path);
   std::unique_ptr<AccessWriter> writer(new AccessWriter(path, std::move(file), header));
-  writer->file_.write(kMagic.data(), kMagic.size());
-  if (auto written = writer->write_framed(kVersion, head_json(header)); !written) {
+  writer->file_.write(kAccessMagic.data(), kAccessMagic.size());
+  if (auto written = writer->write_framed(kAccessVersion, head_json(header)); !written) {
     return tl::unexpected(written.error());
   }
   return writer;

@@ -5,10 +5,10 @@
 #include <memory>
 #include <vector>
 
-#include "lab/scale/quiet_dialer.h"
 #include "node/node.h"
 #include "sim/network/sim_fabric.h"
 #include "sim/network/world.h"
+#include "sim/quiet_dialer.h"
 #include "sim/sim_connection.h"
 #include "sim/sim_register.h"
 #include "sim/state_folder.h"

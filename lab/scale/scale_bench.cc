@@ -16,7 +16,10 @@ constexpr uint64_t kDenseNodes = 64;
 constexpr uint64_t kLookups = 200'000;
 constexpr uint64_t kNodePages = 1'024;
 constexpr uint64_t kHeldPages = 4'096;
-constexpr uint64_t kTries = 3;  // of which the fastest counts
+constexpr uint64_t kTries = 3;   // of which the fastest counts
+constexpr uint64_t kCrowd = 10;  // times all clients of the fleet
+constexpr uint64_t kLeastCrowd = 200;
+constexpr uint64_t kMostClients = 100'000;  // that a node may have
 constexpr uint64_t kReaders = 4;
 constexpr uint64_t kReads = 25;
 
@@ -113,6 +116,17 @@ Result<ScaleResult> run_scale_bench(const ScaleOptions& options,
   }
   told("an epoch that comes to the clients");
   result.news = measure_epoch_news({.clients = options.clients, .seed = options.seed});
+  told("one node with ever more clients");
+  const uint64_t crowd = std::clamp<uint64_t>(kCrowd * options.clients, kLeastCrowd, kMostClients);
+  for (const uint64_t part : {100, 10, 1}) {
+    result.crowds.push_back(measure_crowd(crowd / part, options.seed));
+  }
+  told("one client that asks every node");
+  const EveryNodeOptions defaults;
+  result.every_node = ask_every_node({.nodes = std::min(defaults.nodes, options.nodes),
+                                      .few = std::min(defaults.few, options.nodes),
+                                      .silent = std::min(defaults.silent, options.nodes / 2),
+                                      .seed = options.seed});
   result.records = measure_records(options.nodes);
   result.held_page_bytes = measure_held_page(options.page_bytes, options.seed);
   if (options.etcd) {

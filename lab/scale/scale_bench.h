@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "base/units.h"
+#include "lab/scale/crowd_cost.h"
 #include "lab/scale/epoch_news.h"
+#include "lab/scale/every_node.h"
 #include "lab/scale/holdings_cost.h"
 #include "lab/scale/placement_sample.h"
 #include "lab/scale/register_cost.h"
@@ -57,6 +59,8 @@ struct ScaleResult {
   std::vector<Sessions> by_nodes;    // as many clients of more and more nodes
   std::vector<Sessions> by_clients;  // more and more clients of as many nodes
   EpochNews news;
+  EveryNode every_node;
+  std::vector<CrowdCost> crowds;  // of more and more clients of one node
   RecordCost records;
   double held_page_bytes = 0;      // of one page in an answer about holdings
   std::vector<RegisterCost> etcd;  // by number of nodes, if there was one

@@ -31,6 +31,32 @@ json::object news_json(const EpochNews& news) {
           {"served", news.served}};
 }
 
+json::object fetch_json(const EveryNode::Fetch& fetch) {
+  return {{"ready", fetch.ready},
+          {"wrong", fetch.wrong},
+          {"late_ns", fetch.late_ns},
+          {"last_ns", fetch.last_ns},
+          {"cpu_ns", fetch.cpu_ns}};
+}
+
+json::object every_node_json(const EveryNode& every) {
+  return {{"nodes", every.nodes},
+          {"pages", every.pages},
+          {"of_silent", every.of_silent},
+          {"few_heap_bytes", every.few_heap_bytes},
+          {"every_heap_bytes", every.every_heap_bytes},
+          {"few", fetch_json(every.few)},
+          {"cold", fetch_json(every.cold)},
+          {"warm", fetch_json(every.warm)},
+          {"silent", fetch_json(every.silent)}};
+}
+
+json::object crowd_json(const CrowdCost& crowd) {
+  return {{"clients", crowd.clients},   {"heap_bytes_per_client", crowd.heap_bytes_per_client},
+          {"hello_ns", crowd.hello_ns}, {"renewal_ns", crowd.renewal_ns},
+          {"put_ns", crowd.put_ns},     {"status_ns", crowd.status_ns}};
+}
+
 json::object sessions_json(const Sessions& sessions) {
   return {{"nodes", sessions.nodes},
           {"clients", sessions.clients},
@@ -179,6 +205,40 @@ std::string news_table(const ScaleResult& result) {
   return table;
 }
 
+double us(uint64_t ns) {
+  return static_cast<double>(ns) / 1e3;
+}
+
+std::string crowd_table(const ScaleResult& result) {
+  std::string table =
+      fmt::format("\n{:<22}{:>14}{:>14}{:>14}{:>14}{:>14}\n", "one node's clients", "heap, bytes",
+                  "hello, us", "renewal, us", "put, us", "status, us");
+  for (const CrowdCost& crowd : result.crowds) {
+    table += fmt::format("{:<22}{:>14}{:>14.2f}{:>14.2f}{:>14.2f}{:>14.2f}\n", crowd.clients,
+                         crowd.heap_bytes_per_client, us(crowd.hello_ns), us(crowd.renewal_ns),
+                         us(crowd.put_ns), us(crowd.status_ns));
+  }
+  return table;
+}
+
+std::string every_node_table(const ScaleReport& report) {
+  const EveryNode& every = report.result.every_node;
+  std::string table = fmt::format(
+      "\none client that asks all {} nodes at once, virtual time; heap, both ends: {:.1f} MiB, and "
+      "{:.2f} MiB of a client that uses few\n",
+      every.nodes, static_cast<double>(every.every_heap_bytes) / kMiB,
+      static_cast<double>(every.few_heap_bytes) / kMiB);
+  const auto row = [&table, &every](const char* what, const EveryNode::Fetch& fetch) {
+    table += fmt::format(
+        "{:<38}{:>7} of {} pages ready, {} wrong; the last after {:.2f} ms, {:.1f} us late\n", what,
+        fetch.ready, every.pages, fetch.wrong, ms(fetch.last_ns), us(fetch.late_ns));
+  };
+  row("a new client", every.cold);
+  row("once more", every.warm);
+  row(fmt::format("with {} pages on silent nodes", every.of_silent).c_str(), every.silent);
+  return table;
+}
+
 std::string outlook_table(const ScaleReport& report, const ScaleOutlook& outlook) {
   const ScaleOptions& options = report.options;
   constexpr double kGiBs = 1 << 30;
@@ -244,6 +304,8 @@ json::object scale_json(const ScaleReport& report) {
                {"sessions_by_nodes", array_json(result.by_nodes, sessions_json)},
                {"sessions_by_clients", array_json(result.by_clients, sessions_json)},
                {"news", news_json(result.news)},
+               {"crowds", array_json(result.crowds, crowd_json)},
+               {"every_node", every_node_json(result.every_node)},
                {"epoch_record_bytes", result.records.epoch_bytes},
                {"register_read_bytes", result.records.read_bytes},
                {"find_all_ns", result.records.find_all_ns},
@@ -254,6 +316,7 @@ json::object scale_json(const ScaleReport& report) {
 
 std::string scale_table(const ScaleReport& report) {
   return placement_table(report.result) + node_table(report.result) + news_table(report.result) +
+         crowd_table(report.result) + every_node_table(report) +
          outlook_table(report, scale_outlook(report.options, report.result));
 }
 

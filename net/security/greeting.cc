@@ -30,7 +30,9 @@ std::array<std::byte, kBytes> random_bytes() {
 Result<SharedToken> SharedToken::load(const std::string& path) {
   auto text = read_private_file(
       path, "the token",
-      fmt::format("make one with '(umask 077; openssl rand -hex 32 > {})'", path));
+      fmt::format("copy the token there that the nodes and their clients share, or make the first "
+                  "with '(umask 077; openssl rand -hex 32 > {})'",
+                  path));
   if (!text) return tl::unexpected(text.error());
   std::string secret = std::move(*text);
   constexpr const char* kSpace = " \t\r\n";

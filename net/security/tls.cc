@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "net/secrets/file_rights.h"
+#include "net/security/freed.h"
 #include "net/security/tls_advice.h"
 #include "net/security/tls_files.h"
 
@@ -26,10 +27,6 @@ namespace {
 constexpr size_t kRecordBytes = 16 * 1024;
 constexpr size_t kReadBufferBytes = 128 * 1024;
 
-template <typename T, auto kFree>
-struct Freed {
-  void operator()(T* object) const { kFree(object); }
-};
 using SslContext = std::unique_ptr<SSL_CTX, Freed<SSL_CTX, SSL_CTX_free>>;
 using Ssl = std::unique_ptr<SSL, Freed<SSL, SSL_free>>;
 

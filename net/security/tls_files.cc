@@ -10,14 +10,11 @@
 #include <memory>
 
 #include "net/secrets/file_rights.h"
+#include "net/security/freed.h"
 
 namespace farpage {
 namespace {
 
-template <typename T, auto kFree>
-struct Freed {
-  void operator()(T* object) const { kFree(object); }
-};
 using Text = std::unique_ptr<BIO, Freed<BIO, BIO_free>>;
 using Certificate = std::unique_ptr<X509, Freed<X509, X509_free>>;
 using Key = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY, EVP_PKEY_free>>;

@@ -38,7 +38,13 @@ std::vector<std::shared_ptr<ClientSession::Answer>> ClientSession::end_all_makin
 
 void ClientSession::greet(std::optional<ClientStaging> staging) {
   greeted_ = true;
+  ++totals_->greeted;
   if (staging) staging_ = std::move(*staging);
+}
+
+void ClientSession::leave() {
+  totals_->greeted -= greeted_ ? 1 : 0;
+  totals_->sources -= sources_.size();
 }
 
 uint64_t ClientSession::add_lane(ClientLane lane) {
@@ -54,9 +60,15 @@ std::optional<ClientLane> ClientSession::take_lane(uint64_t number) {
   return taken;
 }
 
+void ClientSession::add_source(uint32_t number, ClientSource source) {
+  if (sources_.try_emplace(number, std::move(source)).second) ++totals_->sources;
+}
+
 std::optional<ClientSource> ClientSession::take_source(uint32_t number) {
   auto found = sources_.extract(number);
-  return found.empty() ? std::nullopt : std::optional(std::move(found.mapped()));
+  if (found.empty()) return std::nullopt;
+  --totals_->sources;
+  return std::move(found.mapped());
 }
 
 const PeerSource* ClientSession::source(uint32_t number) const {
@@ -85,20 +97,26 @@ std::span<const std::byte> ClientSession::staged_payload(const CommitPage& page)
 
 void ClientSession::report(const VerdictCounts& verdicts) {
   for (const auto& count : figures(verdicts)) {
-    reported_.*count.member = std::max(reported_.*count.member, verdicts.*count.member);
+    uint64_t& before = reported_.*count.member;
+    const uint64_t now = std::max(before, verdicts.*count.member);
+    uint64_t& total = totals_->verdicts.*count.member;
+    total = add_up(count.sum, total, now - before);
+    before = now;
   }
 }
 
-void ClientSession::collect_touches(PageStore& store, uint64_t most) {
+uint64_t ClientSession::collect_touches(PageStore& store, uint64_t most) {
   const uint64_t log_at = staging_.put_bytes;
-  if (staging_.memory.bytes() - log_at < sizeof(TouchLog)) return;
+  if (staging_.memory.bytes() - log_at < sizeof(TouchLog)) return 0;
   const auto& log = *reinterpret_cast<const TouchLog*>(staging_.memory.data() + log_at);
   const uint64_t written = load(log.written);
   // The client may write anything here: at most one ring is read, and every slot is checked.
   uint64_t at = written - std::min<uint64_t>(written - touches_seen_, kTouchRingSlots);
-  const uint64_t end = at + std::min(written - at, most);
+  const uint64_t count = std::min(written - at, most);
+  const uint64_t end = at + count;
   for (; at != end; ++at) store.touch(load(log.slots[at % kTouchRingSlots]));
   touches_seen_ = end;
+  return count;
 }
 
 }  // namespace farpage

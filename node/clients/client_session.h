@@ -17,6 +17,13 @@
 
 namespace farpage {
 
+// Sums over a node's clients, which no question has to walk for.
+struct ClientTotals {
+  uint64_t greeted = 0;
+  uint64_t sources = 0;
+  VerdictCounts verdicts;  // also of clients that have gone
+};
+
 // A node's state for one client: its own staging, which is never handed on (protocol rule 17) and
 // ends in its touch log, and its lanes. All of it goes when the client does, and may block then.
 // Movable, to be destroyed elsewhere.
@@ -24,7 +31,11 @@ class ClientSession {
  public:
   using Answer = std::function<void(Reply)>;
 
-  explicit ClientSession(ClientBudget budget) : budget_(std::move(budget)) {}
+  // `totals`: of the node, which outlive the session's place among its clients.
+  ClientSession(ClientBudget budget, ClientTotals& totals)
+      : budget_(std::move(budget)), totals_(&totals) {}
+  // It is none of the node's clients any more.
+  void leave();
 
   ClientBudget& budget() { return budget_; }
 
@@ -66,9 +77,7 @@ class ClientSession {
 
   size_t sources() const { return sources_.size(); }
   // `number`: of none that is there.
-  void add_source(uint32_t number, ClientSource source) {
-    sources_.try_emplace(number, std::move(source));
-  }
+  void add_source(uint32_t number, ClientSource source);
   std::optional<ClientSource> take_source(uint32_t number);
   // Null: there is none of this number.
   const PeerSource* source(uint32_t number) const;
@@ -80,11 +89,10 @@ class ClientSession {
 
   // The client's word: what goes back is not believed.
   void report(const VerdictCounts& verdicts);
-  const VerdictCounts& reported() const { return reported_; }
 
   // Tells the store which slots the client has read since the last call, the oldest first; no more
-  // than so many, and of the others the next time.
-  void collect_touches(PageStore& store, uint64_t most);
+  // than so many, and of the others the next time. How many.
+  uint64_t collect_touches(PageStore& store, uint64_t most);
 
  private:
   struct Lane {
@@ -96,6 +104,7 @@ class ClientSession {
   static constexpr uint32_t kMostWaiting = kTransferCounters;
 
   ClientBudget budget_;
+  ClientTotals* totals_;
   uint32_t waiting_ = 0;
   bool greeted_ = false;
   uint32_t name_space_ = 0;

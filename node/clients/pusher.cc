@@ -70,12 +70,6 @@ Refusal Pusher::refuse(const Error& error) {
   return {error.code, error.message};
 }
 
-PushCounts Pusher::counts() const {
-  PushCounts counts = counts_;
-  for (const auto& [id, client] : clients_) counts.lanes += client.lanes.size();
-  return counts;
-}
-
 void Pusher::open(ClientId id, ClientBudget& budget, OpenPushRequest request,
                   std::function<void(Reply)> done) {
   Client& client = clients_[id];
@@ -83,6 +77,7 @@ void Pusher::open(ClientId id, ClientBudget& budget, OpenPushRequest request,
   if (replaced != client.lanes.end()) {
     end(std::move(replaced->grant), *replaced->path);
     client.lanes.erase(replaced);
+    --counts_.lanes;
   }
   if (auto valid = check(client, request); !valid) return done(refuse(valid.error()));
   auto granted = budget.take(lane_bytes(request), "a push lane");
@@ -124,6 +119,7 @@ void Pusher::opened(ClientId id, Connected path, MemoryBudget::Grant grant,
   found->second.opening = false;
   if (!path) return done(refuse(path.error()));
   found->second.lanes.push_back({++last_lane_, std::move(grant), std::move(*path)});
+  ++counts_.lanes;
   done(OpenPushReply{last_lane_});
 }
 
@@ -156,6 +152,7 @@ void Pusher::end(ClientId id) {
   const auto found = clients_.find(id);
   if (found == clients_.end()) return;
   for (Lane& lane : found->second.lanes) end(std::move(lane.grant), *lane.path);
+  counts_.lanes -= found->second.lanes.size();
   clients_.erase(found);
 }
 
@@ -179,8 +176,8 @@ void Pusher::pump() {
     const auto turned = lane->path->turn(now);
     if (!turned) {
       end(std::move(lane->grant), *lane->path);
-      std::erase_if(clients_.at(active.client).lanes,
-                    [&](const Lane& ended) { return ended.id == active.lane; });
+      counts_.lanes -= std::erase_if(clients_.at(active.client).lanes,
+                                     [&](const Lane& ended) { return ended.id == active.lane; });
       return true;
     }
     any_ended |= *turned > 0;

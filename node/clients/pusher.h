@@ -36,7 +36,7 @@ class Pusher {
   Reply push(ClientId client, const PushRequest& request);
   // All of the client's lanes.
   void end(ClientId client);
-  PushCounts counts() const;
+  const PushCounts& counts() const { return counts_; }
 
  private:
   struct Lane {
@@ -79,7 +79,7 @@ class Pusher {
   std::vector<Active> active_;  // lanes on which something waits or is under way
   uint64_t last_lane_ = 0;
   uint64_t connecting_ = 0;
-  PushCounts counts_;  // but the lanes
+  PushCounts counts_;
   bool pumping_ = false;
   std::shared_ptr<bool> alive_ =
       std::make_shared<bool>(true);  // outlived by callbacks that look at it

@@ -10,7 +10,12 @@ namespace farpage {
 namespace {
 
 constexpr uint64_t kPumpBytes = 4 * kMiB;  // between two looks at other clients' messages
-constexpr uint64_t kRankedTouches = kTouchRingSlots;  // likewise, of all clients together
+// Likewise, of all clients together. A policy takes longer for a touch than CLOCK, which sets a
+// bit.
+constexpr uint64_t kTouches = 16 * kTouchRingSlots;
+constexpr uint64_t kRankedTouches = kTouchRingSlots;
+constexpr size_t kClientsWithTouches = 64;
+constexpr size_t kLogLooks = 1'024;
 constexpr uint64_t kImmediateRetryNs = 200 * kMicrosecond;
 constexpr uint64_t kReplicaRetryNs = kMillisecond;
 
@@ -241,13 +246,20 @@ Code WriteQueue::store_page(const ClientSession& session, const CommitPage& page
                     page.payload_crc, in_order, session.name_space());
 }
 
-// A policy takes longer for a touch than CLOCK, which sets a bit. So no more of each client are
-// brought in at once than its share, the oldest first; others wait in their ring.
+// Of some clients, the next ones the next time, and of each its share, the oldest first: others
+// wait in their ring.
 void WriteQueue::collect_touches() {
   touches_collected_ = true;
-  const uint64_t share =
-      store_.is_ranked() ? kRankedTouches / clients_.size() + 1 : uint64_t{kTouchRingSlots};
-  for (auto& [id, client] : clients_) client.collect_touches(store_, share);
+  const uint64_t most = store_.is_ranked() ? kRankedTouches : kTouches;
+  const uint64_t share = most / std::min(clients_.size(), kClientsWithTouches) + 1;
+  size_t with_touches = 0;
+  auto next = clients_.upper_bound(touched_last_);
+  for (size_t looks = std::min(clients_.size(), kLogLooks); looks > 0; --looks, ++next) {
+    if (next == clients_.end()) next = clients_.begin();
+    touched_last_ = next->first;
+    if (next->second.collect_touches(store_, share) > 0) ++with_touches;
+    if (with_touches == kClientsWithTouches) break;
+  }
 }
 
 CommitResult WriteQueue::remove_page(Write& write, const PageKey& key) {

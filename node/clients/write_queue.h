@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
-#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -20,7 +20,7 @@
 
 namespace farpage {
 
-using Clients = std::unordered_map<ClientId, ClientSession>;
+using Clients = std::map<ClientId, ClientSession>;
 
 // Puts and removes, from their request to their answer: they wait for their bytes, for slots, for
 // puts to open, and for the replicas of their keys (PUT of the protocol). On the runtime's thread.
@@ -109,6 +109,7 @@ class WriteQueue {
   std::deque<WritePtr> waiting_;
   TurnTimer timer_;                 // of pump()
   bool touches_collected_ = false;  // in this turn of pump()
+  ClientId touched_last_ = 0;       // whose touches were collected last
   Counts counts_;
   std::shared_ptr<bool> alive_ =
       std::make_shared<bool>(true);  // outlived by callbacks that look at it

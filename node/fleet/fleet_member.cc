@@ -42,6 +42,7 @@ FleetMember::FleetMember(const NodeOptions& options, Runtime& runtime, Fabric& f
       landing_(std::move(landing)),
       epoch_(runtime, fleet, self, options.page_bytes,
              {[this] { entered(); }, [this] { hooks_.left_out(); }, met()}),
+      watchers_(runtime, epoch_),
       foreign_(runtime, store, epoch_, options.lease_ms * kMillisecond,
                [this] { epoch_.killed(); }),
       holdings_(runtime, store, epoch_, foreign_),
@@ -90,6 +91,11 @@ MemberLink* FleetMember::peer(NodeId node) const {
 }
 
 void FleetMember::withdraw() {
+  abort_all();
+  watchers_.withdraw();
+}
+
+void FleetMember::abort_all() {
   replica_sender_.abort(Code::kOtherEpoch);
   replica_.abort(Code::kOtherEpoch);
   backfill_.abort();
@@ -99,7 +105,7 @@ void FleetMember::withdraw() {
 // node any more is killed, in turns.
 void FleetMember::entered() {
   meeting_.reset();
-  withdraw();
+  abort_all();
   foreign_.begin_epoch();
   holdings_.begin_epoch();
   for (const auto& [session, hello] : members_) {
@@ -121,6 +127,7 @@ void FleetMember::entered() {
     if (known.link_number != 0) backfill_.fill_from(node, false);
   }
   hooks_.epoch_changed();
+  watchers_.begin_epoch();
 }
 
 // The system may grant a moment later what it refuses now.
@@ -209,6 +216,7 @@ void FleetMember::greeted(ClientId client, const HelloRequest& hello) {
 }
 
 void FleetMember::disconnected(ClientId client) {
+  watchers_.disconnected(client);
   if (members_.erase(client) == 0) return;
   replica_.end(client);
   holdings_.disconnected(client);
@@ -223,11 +231,15 @@ void FleetMember::handle(ClientId client, Request request, std::function<void(Re
     if (holdings->epoch.number > epoch_.epoch().number) epoch_.look();
     return done(answer(client, *holdings));
   }
-  if (auto* epoch = std::get_if<EpochRequest>(&request)) return done(answer(*epoch));
+  if (auto* epoch = std::get_if<EpochRequest>(&request)) {
+    const bool waits = epoch->known.number != 0 && !epoch_.is_fixed();
+    if (waits) return watchers_.add(client, epoch->known, std::move(done));
+    return done(whole_epoch());
+  }
   done(answer(std::get<ReportRequest>(request)));
 }
 
-EpochReply FleetMember::answer(const EpochRequest& /*request*/) const {
+EpochReply FleetMember::whole_epoch() const {
   EpochReply reply;
   const auto age_ns = epoch_.view_age_ns(runtime_.clock().now_ns());
   if (!age_ns) return reply;

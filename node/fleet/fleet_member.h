@@ -13,6 +13,7 @@
 #include "base/runtime.h"
 #include "control/link.h"
 #include "node/fleet/backfill.h"
+#include "node/fleet/epoch_watchers.h"
 #include "node/fleet/foreign_pages.h"
 #include "node/fleet/holdings.h"
 #include "node/fleet/look_back.h"
@@ -68,6 +69,7 @@ class FleetMember {
   FleetMember(const NodeOptions& options, Runtime& runtime, Fabric& fabric, const Fleet& fleet,
               const Member& self, PageStore& store, PoolLanding landing, uint64_t opens_ns,
               Hooks hooks);
+  void abort_all();
   void entered();
   std::function<Result<void>(const RegisteredEpoch&)> met();
   void reach_for_others();
@@ -77,7 +79,7 @@ class FleetMember {
   MemberLink* peer(NodeId node) const;
   Reply answer(ClientId client, const HoldingsRequest& request);
   Reply answer(const ReportRequest& request);
-  EpochReply answer(const EpochRequest& request) const;
+  EpochReply whole_epoch() const;
   bool may_be_stale(const PageKey& key);
 
   struct KnownPeer {
@@ -97,6 +99,7 @@ class FleetMember {
   std::unique_ptr<Meeting> meeting_;     // until it has joined
   std::unique_ptr<LookBack> look_back_;  // null: others may join unmet
   NodeEpoch epoch_;
+  EpochWatchers watchers_;
   ForeignPages foreign_;
   Holdings holdings_;
   std::map<NodeId, KnownPeer> peers_;

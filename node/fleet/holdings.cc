@@ -10,12 +10,12 @@ namespace farpage {
 namespace {
 
 // A quarter of the thread, and no wait of others that is longer.
-constexpr uint64_t kTurnEveryNs = kMillisecond;
-constexpr uint64_t kTurnNs = 250 * kMicrosecond;
-constexpr uint64_t kSlotsOfATurn = 4096;
-constexpr uint64_t kSlotsByOneClock = 64;
+constexpr uint64_t kWalkEveryNs = kMillisecond;
+constexpr uint64_t kWalkNs = 250 * kMicrosecond;
+constexpr uint64_t kSlotsOfAWalk = 4096;
+constexpr uint64_t kSlotsALook = 64;
 constexpr uint64_t kAnswerNs = 100 * kMicrosecond;
-constexpr size_t kPagesByOneClock = 32;
+constexpr size_t kPagesALook = 32;
 
 }  // namespace
 
@@ -102,7 +102,7 @@ HoldingsReply Holdings::tell(List& list, const Placement::Holder& asker) const {
   list.told = 0;
   while (list.told < most) {
     store_.walk(list.slots[list.told++], 1, add);
-    if (list.told % kPagesByOneClock == 0 && runtime_.clock().now_ns() >= until_ns) break;
+    if (list.told % kPagesALook == 0 && runtime_.clock().now_ns() >= until_ns) break;
   }
   list.next = list.cursor + std::max<uint64_t>(list.told, 1);
   reply.looking = list.told == list.slots.size() && walked_ < list.whole_at;
@@ -123,10 +123,10 @@ void Holdings::turn() {
   const uint64_t slots = store_.slots().size();
   const uint64_t end = last_end();
   if (store_.slots().live_count() == 0 && store_.slots().dead_count() == 0) walked_ = end;
-  for (uint64_t left = kSlotsOfATurn; left > 0 && walked_ < end;) {
+  for (uint64_t left = kSlotsOfAWalk; left > 0 && walked_ < end;) {
     const auto first = static_cast<uint32_t>(walked_ % slots);
     const auto count =
-        static_cast<uint32_t>(std::min({kSlotsByOneClock, left, slots - first, end - walked_}));
+        static_cast<uint32_t>(std::min({kSlotsALook, left, slots - first, end - walked_}));
     // A member is told only of what stays as it is in this epoch.
     foreign_.kill(first, first + count);
     store_.walk(first, count, [&](uint32_t slot, const PageHeader& page, bool) {
@@ -135,9 +135,9 @@ void Holdings::turn() {
     });
     walked_ += count;
     left -= count;
-    if (runtime_.clock().now_ns() >= now + kTurnNs) break;
+    if (runtime_.clock().now_ns() >= now + kWalkNs) break;
   }
-  if (walked_ < end) timer_.arm(now + kTurnEveryNs);
+  if (walked_ < end) timer_.arm(now + kWalkEveryNs);
 }
 
 void Holdings::collect(uint64_t at, uint32_t slot, const PageHeader& page) {

@@ -9,7 +9,7 @@
 namespace farpage {
 namespace {
 
-constexpr uint64_t kPatienceNs = 2 * kSecond;
+constexpr uint64_t kLookBackPatienceNs = 2 * kSecond;
 constexpr uint64_t kLookAgainNs = 250 * kMillisecond;  // at one that was not reached
 constexpr size_t kMostLooks = kMaxFleetMembers;        // names that a peer may make this node keep
 
@@ -55,7 +55,7 @@ void LookBack::asked(NodeId node, uint64_t begun_ns, const std::shared_ptr<Contr
   if (look == nullptr) return;
   look->link = link;
   const std::weak_ptr<bool> alive = alive_;
-  runtime_.after(kPatienceNs, [this, node, begun_ns, alive] {
+  runtime_.after(kLookBackPatienceNs, [this, node, begun_ns, alive] {
     if (alive.expired()) return;
     end(node, begun_ns, fail(Code::kTimeout, "it does not answer: is it stopped?"));
     if (Look* ended = of(node, begun_ns)) ended->link.reset();

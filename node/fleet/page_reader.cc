@@ -10,10 +10,10 @@
 namespace farpage {
 namespace {
 
-constexpr uint64_t kLookNs = 20 * kMicrosecond;  // at reads that are under way
-constexpr uint64_t kPathLookNs = kMillisecond;   // at a path that is not open yet
-constexpr uint64_t kPatienceNs = 3 * kSecond;    // with a path that opens late, or ends
-constexpr uint64_t kPollBytes = kMiB;            // before others have their turn
+constexpr uint64_t kLookNs = 20 * kMicrosecond;    // at reads that are under way
+constexpr uint64_t kPathLookNs = kMillisecond;     // at a path that is not open yet
+constexpr uint64_t kReadPatienceNs = 3 * kSecond;  // with a path that opens late, or ends
+constexpr uint64_t kPollBytes = kMiB;              // before others have their turn
 constexpr size_t kPollBatch = 16;
 
 }  // namespace
@@ -43,7 +43,7 @@ PageReader::~PageReader() {
 }
 
 void PageReader::read(const HeldPage& page, uint32_t slot, Done done) {
-  queue_.push_back({page, slot, runtime_.clock().now_ns() + kPatienceNs, std::move(done)});
+  queue_.push_back({page, slot, runtime_.clock().now_ns() + kReadPatienceNs, std::move(done)});
   pump_in(0);
 }
 

@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(
                FindingKind::kEndedViews,
                3,
                150,
-               only({kind_of(Disturbance::kClientPaused), kind_of(Disturbance::kLinksCut)})},
+               only({kind_of(Disturbance::kClientPaused), kind_of(Disturbance::kNodePaused)})},
         Missed{"view_checked",
                {Guard::kViewCheckedAfterBegin, Guard::kViewCheckedAtCompletion},
                FindingKind::kEndedViews,

@@ -123,6 +123,13 @@ class ConfigTest(DoctorCase):
         self.assert_finding(findings["memory"]["available"], "ok", "16 MiB")
         self.assert_finding(findings["listen"]["unix path"], "problem")
 
+    def test_the_pool_it_names_fits(self):
+        listen = ("--listen", f"{self.folder}/a")
+        found = self.doctor("--pool-bytes", "64TiB", *listen)["memory"]["available"]
+        command = found["command"].split()
+        self.assertEqual(command[:-1], ["farpage", "node", *listen, "--pool-bytes"])
+        self.assert_finding(self.doctor("--pool-bytes", command[-1], *listen)["memory"]["available"], "ok")
+
     def test_an_unknown_key_of_it(self):
         file = self.config("[node]\npool_byte = 5\n")
         self.assert_fails(self.run_program("doctor", "--config", file), 2, "pool_bytes")

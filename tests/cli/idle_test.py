@@ -8,10 +8,14 @@ from program import Case, wait_until
 
 
 class IdleTest(Case):
-    def start_idle(self, node, clients, *arguments):
+    def start_connected(self, node, clients, *arguments):
         idle = self.start_program("bench", "idle", "--node", node.socket, "--clients", clients, *arguments,
                                   stdin=subprocess.PIPE)
         self.assertEqual(idle.stdout.readline(), "ready\n")
+        return idle
+
+    def start_idle(self, node, clients, *arguments):
+        idle = self.start_connected(node, clients, *arguments)
         self.assertEqual(self.clients(node), clients)
         return idle
 
@@ -37,6 +41,13 @@ class IdleTest(Case):
         idle.send_signal(signal.SIGINT)
         self.assertEqual(idle.wait(timeout=30), 0)
         self.assert_all_gone(node)
+
+    def test_those_whose_links_rest_leave_the_node_and_are_not_lost(self):
+        node = self.start_node()
+        idle = self.start_connected(node, 3, "--set", "client.rest_ms=1000")
+        self.assert_all_gone(node)
+        output, errors = idle.communicate(timeout=30)
+        self.assertEqual((idle.returncode, output, errors), (0, "", ""))
 
     def test_a_node_that_ends_meanwhile(self):
         node = self.start_node("--set", "node.lease_ms=1000")

@@ -187,7 +187,7 @@ class StatusTest(Case):
         node.send_signal(signal.SIGSTOP)
         begin = time.monotonic()
         lost = self.next_object(watch, lambda answer: "error" in answer)
-        self.assertIn("is it stopped?", lost["error"])
+        self.assertIn("is it stopped", lost["error"])
         self.assertLess(time.monotonic() - begin, 60)
         self.interrupt(watch)
 

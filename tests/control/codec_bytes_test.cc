@@ -42,10 +42,20 @@ TEST(CodecBytes, OfRequests) {
   EXPECT_EQ(request(ReplicateRequest{{1, 2}, {{{{3, 4}, 5, 6, 7, true}, true}}, 8}),
             "080152380a0b080111020000000000000012270a230a120903000000000000001104000000000000001105"
             "0000000000000018062007280110011808");
-  EXPECT_EQ(request(EpochRequest{}), "08017a00");
+  EXPECT_EQ(request(EpochRequest{}), "08017a020a00");
+  EXPECT_EQ(request(EpochRequest{{1, 2}}), "08017a0d0a0b0801110200000000000000");
   EXPECT_EQ(request(HoldingsRequest{{1, 2}, {{3, 4}}, 5, 6}),
             "08015a250a0b0801110200000000000000121209030000000000000011040000000000000018052006");
   EXPECT_EQ(request(ReportRequest{{{1, 2}}}), "080162140a12090100000000000000110200000000000000");
+}
+
+// As programs send it that know no questions which wait.
+TEST(CodecBytes, OfAQuestionWithoutAKnownEpoch) {
+  const auto decoded = decode_request(Frame{"\x08\x01\x7a", {}});
+  EXPECT_FALSE(decoded) << "cut short";
+  const auto whole = decode_request(Frame{std::string("\x08\x01\x7a\x00", 4), {}});
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(std::get<EpochRequest>(whole->request).known, EpochTag{});
 }
 
 TEST(CodecBytes, OfReplies) {

@@ -218,7 +218,7 @@ TEST(Codec, Renew) {
   const RenewRequest renewal = round_trip(RenewRequest{UINT64_MAX, numbered_verdicts(0)});
   EXPECT_EQ(renewal.incarnation, UINT64_MAX);
   expect_numbered(renewal.verdicts, 0);
-  round_trip(EpochRequest{});
+  EXPECT_EQ(round_trip(EpochRequest{{UINT64_MAX, 3}}).known, (EpochTag{UINT64_MAX, 3}));
   const EpochReply epoch =
       round_trip(EpochReply{{1, UINT64_MAX - 1},
                             2,

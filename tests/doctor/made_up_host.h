@@ -36,6 +36,7 @@ inline Wanted some_wanted() {
   wanted.names_pool = true;
   wanted.pool_bytes = uint64_t{1} << 30;
   wanted.memory_bytes = uint64_t{1040} << 20;
+  wanted.needed_bytes = [](uint64_t pool_bytes) { return pool_bytes / 64 * 65; };
   wanted.max_clients = 100;
   return wanted;
 }

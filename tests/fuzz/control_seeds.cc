@@ -66,7 +66,7 @@ bool write_all(const std::string& folder) {
          write(folder, "reply_replicate", 1, reply(ReplicateReply{{Code::kOk, Code::kAborted}})) &&
          write(folder, "reply_holdings", 1,
                reply(HoldingsReply{{{{1, 2}, 3, 4, 5, true}}, 8, true})) &&
-         write(folder, "request_epoch", 0, request(EpochRequest{})) &&
+         write(folder, "request_epoch", 0, request(EpochRequest{{3, 4}})) &&
          write(folder, "reply_renew", 1, reply(RenewReply{9, {3, 4}, 5})) &&
          write(folder, "reply_epoch", 1,
                reply(EpochReply{{3, 4}, 5, 2, 6, 4096, {{7, 8, true, 12, "host:9"}, {10, 11}}})) &&

@@ -393,6 +393,53 @@ TEST(MemoryNode, TouchesThatAPolicyDoesNotHearOfAtOnceWaitInTheirLog) {
   EXPECT_EQ(removed({sim_key(1), sim_key(2)}), 2u);
 }
 
+NodeOptions lru_of_eight(uint64_t clients) {
+  NodeOptions options = SimNode::of_slots(8);
+  options.eviction = "lru";
+  options.max_clients = clients;
+  return options;
+}
+
+// However many clients have touched pages, a put brings in the touches of 64, and the next one
+// those of others.
+TEST(MemoryNode, TouchesOfManyClientsAreHeardOfInTurns) {
+  SimNode node(lru_of_eight(100));
+  SimClient client(node);
+  for (uint64_t number = 0; number < 8; ++number) ASSERT_EQ(client.put(number).code, Code::kOk);
+  std::vector<std::unique_ptr<Toucher>> touchers;
+  for (int i = 0; i < 80; ++i) {
+    Toucher& toucher = *touchers.emplace_back(std::make_unique<Toucher>(node));
+    for (uint32_t slot = 0; slot < kTouchBlockSlots; ++slot) {
+      toucher.log().slots[slot] = i < 64 ? 7 : slot % 2;
+    }
+    toucher.log().written = kTouchBlockSlots;
+    toucher.write();
+  }
+  for (uint64_t number = 8; number < 10; ++number) ASSERT_EQ(client.put(number).code, Code::kOk);
+  const auto removed = [&](uint64_t number) {
+    return std::get<RemoveReply>(node.ask(client.id(), RemoveRequest{{sim_key(number)}})).removed;
+  };
+  EXPECT_EQ(removed(0), 0u) << "it went before its touches were heard of";
+  EXPECT_EQ(removed(1), 1u);
+  EXPECT_EQ(removed(2), 0u) << "in place of page 1";
+}
+
+// One that fetches is heard of at once beside many that do not.
+TEST(MemoryNode, ClientsWithoutTouchesTakeNobodysTurn) {
+  SimNode node(lru_of_eight(300));
+  SimClient client(node);
+  for (uint64_t number = 0; number < 8; ++number) ASSERT_EQ(client.put(number).code, Code::kOk);
+  for (int i = 0; i < 200; ++i) ASSERT_TRUE(node.service().connected());
+  Toucher toucher(node);
+  for (uint32_t slot = 0; slot < kTouchBlockSlots; ++slot) toucher.log().slots[slot] = 0;
+  toucher.log().written = kTouchBlockSlots;
+  toucher.write();
+  ASSERT_EQ(client.put(8).code, Code::kOk);
+  const auto removed =
+      std::get<RemoveReply>(node.ask(client.id(), RemoveRequest{{sim_key(0), sim_key(1)}}));
+  EXPECT_EQ(removed.removed, 1u) << "page 0, and not page 1";
+}
+
 TEST(MemoryNode, OptionsOutOfRangeMakeNoNode) {
   sim::World world(1);
   sim::SimFabric fabric(world, {});

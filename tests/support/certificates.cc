@@ -8,14 +8,11 @@
 #include <cstdio>
 
 #include "base/check.h"
+#include "net/security/freed.h"
 
 namespace farpage {
 namespace {
 
-template <typename T, auto kFree>
-struct Freed {
-  void operator()(T* object) const { kFree(object); }
-};
 using Key = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY, EVP_PKEY_free>>;
 using Certificate = std::unique_ptr<X509, Freed<X509, X509_free>>;
 using File = std::unique_ptr<std::FILE, Freed<std::FILE, std::fclose>>;

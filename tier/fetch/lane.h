@@ -62,6 +62,8 @@ class Fetch {
 class Lane {
  public:
   static constexpr uint32_t kWindow = 128;  // pages under way at one time, at the most
+  // ... with those at nodes that are silent, which count no longer.
+  static constexpr uint32_t kPlaces = 2 * kWindow;
 
   Lane(Lane&&) noexcept;
   Lane& operator=(Lane&&) noexcept;

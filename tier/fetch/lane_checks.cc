@@ -30,7 +30,7 @@ size_t LaneEngine::check() {
 }
 
 void LaneEngine::check_ended(const CheckEnd& end) {
-  FARPAGE_CHECK(end.tag < kWindow);
+  FARPAGE_CHECK(end.tag < kPlaces);
   PageInFlight& page = pages_[end.tag];
   FARPAGE_CHECK(page.outstanding == PageInFlight::kCheck);
   page.outstanding = 0;

@@ -18,7 +18,7 @@ constexpr PageFlags kPlainWhole = {.reads_page = true, .whole = true};
 }  // namespace
 
 Result<std::unique_ptr<LaneEngine>> LaneEngine::create(const std::shared_ptr<FleetLink>& fleet) {
-  // A channel has room for all pages, and for a key of a question.
+  // A channel has room for a window of pages, and for a key of a question.
   FARPAGE_CHECK(fleet->fabric().capabilities().max_in_flight >= kMostReads * (kWindow + 1));
   auto memory = Mapping::anonymous(sizeof(Landing));
   if (!memory) return tl::unexpected(memory.error());
@@ -50,11 +50,11 @@ LaneEngine::LaneEngine(std::shared_ptr<FleetLink> fleet, Mapping memory, Region 
       region_(std::move(region)),
       landing_key_(region_.slice(0, 0).local_key),
       places_(std::move(places)),
-      checks_(*fleet_->options().checkers, kWindow),
-      details_(kWindow),
+      checks_(*fleet_->options().checkers, kPlaces),
+      details_(kPlaces),
       most_asked_(fleet_->fabric().capabilities().max_in_flight - kMostReads * kWindow) {
-  going_on_.reserve(2 * kWindow);
-  for (uint32_t index = kWindow; index-- > 0;) {
+  going_on_.reserve(2 * kPlaces);
+  for (uint32_t index = kPlaces; index-- > 0;) {
     pages_[index].index = free_pages_[free_count_++] = static_cast<uint16_t>(index);
   }
   reserve_fetches(kWindow);
@@ -88,7 +88,7 @@ FetchState* LaneEngine::start(std::span<const PageRequest> requests,
   fetch.verdicts = verdicts;
   fetch.deadline_ns = deadline_ns;
   fetch.options = options;
-  fetch.next = 0;
+  fetch.next = fetch.put_off = fetch.put_off_at = 0;
   fetch.pending = requests.size();
   fetch.is_counted = false;
   std::fill(verdicts.begin(), verdicts.end(), PageVerdict{});
@@ -230,7 +230,7 @@ bool LaneEngine::is_whole(PageInFlight& page, uint32_t crc) {
 [[gnu::always_inline]] inline void LaneEngine::complete(LanePeer& peer,
                                                         const Completion& completion) {
   const OperationTag tag = OperationTag::of(completion.tag);
-  if (tag.attempt >= kWindow) return index_read_ended(peer, tag, completion.outcome);
+  if (tag.attempt >= kPlaces) return index_read_ended(peer, tag, completion.outcome);
   PageInFlight& page = pages_[tag.attempt];
   if (page.step != tag.step || (page.outstanding & tag.part) == 0) {
     counters_.strays.add();  // it has come before
@@ -299,7 +299,7 @@ void LaneEngine::became_ready(PageInFlight& page) {
   for (uint32_t i = 0; i < ended_count_; ++i) {
     PageInFlight& page = pages_[ended_[i]];
     if (page.fetch == nullptr) continue;  // its twin's end was its own
-    page.peer->heard_ns = now_ns_;
+    heard(*page.peer);
     conclude(page);
   }
   ended_count_ = 0;
@@ -374,6 +374,7 @@ void LaneEngine::drain(LanePeer& peer) {
   const size_t unbegun = unbegun_;
   if (waiting_ > 0) begin_again();
   if (!going_on_.empty()) begin_steps();
+  if (put_off_ > 0) begin_put_off();
   if (unbegun_ > 0) begin_pages();
   if (!going_on_.empty()) begin_steps();
   return steps_ != steps || unbegun_ != unbegun;
@@ -383,6 +384,18 @@ uint64_t LaneEngine::window_bytes() const {
   uint64_t bytes = 0;
   for (const LanePeer* peer : by_member_) bytes += peer->window.bytes();
   return bytes;
+}
+
+// No more of them than there are places beside the window.
+LaneEngine::Parked LaneEngine::count_parked() const {
+  Parked all = parked_;
+  for (const LanePeer* peer : busy_) {
+    if (!peer->silent) continue;
+    all.pages += peer->attempts;
+    all.bytes += peer->bytes;
+  }
+  all.pages = std::min<size_t>(all.pages, kPlaces - kWindow);
+  return all;
 }
 
 // `is_warm`: there is one node, and a path to it.
@@ -408,9 +421,9 @@ uint64_t LaneEngine::window_bytes() const {
       most_bytes = single_ ? by_member_[0]->window.bytes() : window_bytes();
       is_warm = single_ && may_begin(*by_member_[0]);
     }
-    const size_t most = single_ || is_urgent(*fetch) ? window_ : window_ - window_ / 4;
-    while (fetch->next < fetch->requests.size() && kWindow - free_count_ < most) {
-      if (bytes_under_way_ >= most_bytes && !is_urgent(*fetch)) {
+    const size_t most = most_of(*fetch);
+    while (fetch->next < fetch->requests.size() && places_taken() < most) {
+      if (bytes_under_way_ - parked().bytes >= most_bytes && !is_urgent(*fetch)) {
         if (single_) by_member_[0]->window.was_full();
         break;
       }

@@ -71,12 +71,13 @@ class LaneEngine {
 
  private:
   static constexpr uint32_t kWindow = Lane::kWindow;
+  static constexpr uint32_t kPlaces = Lane::kPlaces;
   static constexpr size_t kPollBatch = 64;
   // As many bytes as are landed before verdicts are given: more would make the first of them late.
   static constexpr uint64_t kPollBytes = 256 * kKiB;
   static constexpr uint16_t kNoTwin = PageDetails::kNoTwin;
   // Of one step of a page: its buckets, or header and payload where these lie apart. A channel has
-  // room for those of all pages.
+  // room for those of a window, and no node is asked for more pages at one time.
   static constexpr size_t kMostReads = 2;
   static constexpr uint8_t kHeaderPart = 1;   // also of a read that brings both
   static constexpr uint8_t kPayloadPart = 4;  // no bucket's
@@ -86,8 +87,8 @@ class LaneEngine {
 
   // Memory that reads land in, besides the destinations; registered.
   struct Landing {
-    PageHeader headers[kWindow];
-    Bucket buckets[kWindow][2];
+    PageHeader headers[kPlaces];
+    Bucket buckets[kPlaces][2];
     Bucket asked[IndexReads::kPlaces][2];
   };
 
@@ -103,6 +104,12 @@ class LaneEngine {
   struct ReadyPages {
     FetchState* fetch = nullptr;
     uint32_t count = 0;
+    uint64_t bytes = 0;
+  };
+
+  // Pages with places that move nothing, as their nodes are silent or out of reach.
+  struct Parked {
+    size_t pages = 0;
     uint64_t bytes = 0;
   };
 
@@ -238,6 +245,12 @@ class LaneEngine {
   void begin_at(LanePeer& peer, PageInFlight& page);
   void leave(PageInFlight& page);
   void requeue(PageInFlight& page);
+  bool waits_for_nodes(const PageKey& key) const;
+  void park(PageInFlight& page);
+  static bool is_put_off(const FetchState& fetch, size_t number);
+  void put_off(PageInFlight& page);
+  void take_up(FetchState& fetch, size_t number);
+  void begin_put_off();
   void stop_waiting(PageInFlight& page);
   void begin_again();
   void attempt_failed(PageInFlight& page);
@@ -290,7 +303,18 @@ class LaneEngine {
   bool is_urgent(const FetchState& fetch) const {
     return time_left(fetch, now_ns_) < time_left(*active_.back(), now_ns_) / 2;
   }
+  // Of the window's places.
+  size_t most_of(const FetchState& fetch) const {
+    return single_ || is_urgent(fetch) ? window_ : window_ - window_ / 4;
+  }
   uint64_t window_bytes() const;
+  Parked parked() const {
+    if (single_ || (!any_silent_ && parked_.pages == 0)) return {};
+    return count_parked();
+  }
+  Parked count_parked() const;
+  // Of the window.
+  size_t places_taken() const { return kPlaces - free_count_ - parked().pages; }
   size_t in_flight() const;
 
   // lane_house.cc: what is done when it is due, rather than at each turn.
@@ -305,10 +329,14 @@ class LaneEngine {
   void give_up(LanePeer& peer);
   void drain(LanePeer& peer);
   bool any_reachable() const;
+  bool any_reachable(const PageKey& key) const;
   bool waits_for_links(const PageInFlight& page) const;
   void expire(FetchState& fetch);
   void watch();
+  void heard(LanePeer& peer);
   bool crowded(const LanePeer& peer) const;
+  uint64_t silent_ns(const LanePeer& peer) const;
+  void find_silent();
   uint64_t give_up_ns(PageInFlight& page);
 
   // lane_lookups.cc: keys looked up in an index, mapped here or read.
@@ -359,15 +387,15 @@ class LaneEngine {
   PagePool places_;       // that hedges land in (protocol rule 4), registered before any fetch
   PayloadChecks checks_;  // after the memory that they read
   PageCopier* copier_ = nullptr;
-  std::array<PageInFlight, kWindow> pages_;
+  std::array<PageInFlight, kPlaces> pages_;
   std::vector<PageDetails> details_;          // of each
-  std::array<uint32_t, kWindow> landed_crc_;  // of each whose payload was here before its header
-  std::array<uint16_t, kWindow> free_pages_;  // the first of them
+  std::array<uint32_t, kPlaces> landed_crc_;  // of each whose payload was here before its header
+  std::array<uint16_t, kPlaces> free_pages_;  // the first of them
   uint32_t free_count_ = 0;
-  std::array<uint16_t, kWindow> ended_;  // those of which no operation is outstanding any more
+  std::array<uint16_t, kPlaces> ended_;  // those of which no operation is outstanding any more
   uint32_t ended_count_ = 0;
   uint64_t ended_bytes_ = 0;
-  std::array<uint16_t, kWindow> checked_;  // those aside, whose check has ended
+  std::array<uint16_t, kPlaces> checked_;  // those aside, whose check has ended
   uint32_t checked_count_ = 0;
   std::vector<uint16_t> going_on_;  // pages with that flag, and such as had it
   uint32_t steps_ = 0;              // the number of the last one
@@ -379,20 +407,26 @@ class LaneEngine {
   bool any_ended_ = false;           // of those
   size_t unbegun_ = 0;               // requests of theirs
   ReadyPages ready_;
-  uint64_t bytes_under_way_ = 0;  // of all pages in flight
-  uint32_t waiting_ = 0;          // pages with that flag
-  uint64_t page_bytes_ = 0;       // that the next two were made for
-  size_t window_ = 1;             // pages in flight at one time, few enough for `read_window`
-  size_t page_batch_ = 4;         // completions of pages that are polled at one time
-  size_t poll_batch_ = 4;         // ... that are now
-  uint64_t now_ns_ = 0;           // as of the last look at the clock
-  uint64_t turned_ns_ = 0;        // as of the last turn
-  uint64_t due_ns_ = 0;           // when the house must be kept next
-  uint64_t changes_ = 0;          // of the runtime, that keep_house() has seen
-  bool has_waited_ = false;       // since the last turn
-  uint64_t present_ns_ = 0;       // since then the lane was never undriven for long
-  uint64_t watch_ns_ = kNever;    // when a page has to be looked at for what it has not done
-  uint64_t hedge_credit_ = 0;     // so that hedges stay few
+  uint64_t bytes_under_way_ = 0;   // of all pages in flight
+  uint32_t waiting_ = 0;           // pages with that flag
+  Parked parked_;                  // those of them with that flag
+  bool any_silent_ = false;        // of the nodes that have something in flight
+  size_t put_off_ = 0;             // pages of all fetches that have no place
+  bool looks_at_put_off_ = false;  // what they wait for may be there
+  bool takes_up_ = false;          // a pass over them is under way
+  uint64_t put_off_ns_ = 0;        // when the next one may begin
+  uint64_t page_bytes_ = 0;        // that the next two were made for
+  size_t window_ = 1;              // pages in flight at one time, few enough for `read_window`
+  size_t page_batch_ = 4;          // completions of pages that are polled at one time
+  size_t poll_batch_ = 4;          // ... that are now
+  uint64_t now_ns_ = 0;            // as of the last look at the clock
+  uint64_t turned_ns_ = 0;         // as of the last turn
+  uint64_t due_ns_ = 0;            // when the house must be kept next
+  uint64_t changes_ = 0;           // of the runtime, that keep_house() has seen
+  bool has_waited_ = false;        // since the last turn
+  uint64_t present_ns_ = 0;        // since then the lane was never undriven for long
+  uint64_t watch_ns_ = kNever;     // when a page has to be looked at for what it has not done
+  uint64_t hedge_credit_ = 0;      // so that hedges stay few
   std::array<Completion, kPollBatch> polled_;
   Stillness still_;
   LaneCounters counters_;

@@ -14,6 +14,12 @@ constexpr uint64_t kWindowBytes = 32 * kMiB;
 constexpr uint64_t kHopeless = 8;
 // The house is kept as often as this, though nothing is known to be due.
 constexpr uint64_t kHouseNs = 10 * kMillisecond;
+// A node that has answered nothing for kHopeless times what most of its reads take is silent,
+// within these bounds: a pause, which its reads remember, delays no later look. Where that time is
+// unknown, after kSilentNs.
+constexpr uint64_t kLeastSilentNs = kMillisecond;
+constexpr uint64_t kMostSilentNs = 20 * kMillisecond;
+constexpr uint64_t kSilentNs = 5 * kMillisecond;
 
 }  // namespace
 
@@ -31,6 +37,8 @@ void LaneEngine::keep_house() {
     return !peer->busy;
   });
   if (any_former_) drop_former();
+  find_silent();
+  looks_at_put_off_ = true;
   for (FetchState* fetch : active_) {
     if (fetch->pending > 0 && now_ns_ >= fetch->deadline_ns) expire(*fetch);
   }
@@ -58,6 +66,9 @@ uint64_t LaneEngine::next_due_ns() const {
                             : peer->path.retry_ns());
   }
   at(view_->valid_until_ns.load(std::memory_order_relaxed));
+  if (!single_) {
+    for (const LanePeer* peer : busy_) at(silent_ns(*peer));
+  }
   return next;
 }
 
@@ -163,14 +174,20 @@ bool LaneEngine::any_reachable() const {
          std::ranges::any_of(peers_, [this](const auto& peer) { return peer->reachable(now_ns_); });
 }
 
+// Of those that may have the page.
+bool LaneEngine::any_reachable(const PageKey& key) const {
+  if (single_) return by_member_[0]->reachable(now_ns_);
+  const ReplicaSet replicas = view_->placement.replicas(key);
+  for (unsigned rank = 0; rank < replicas.size(); ++rank) {
+    if (by_member_[replicas[rank]]->reachable(now_ns_)) return true;
+  }
+  return false;
+}
+
 // Whether the page has had no node to ask yet.
 bool LaneEngine::waits_for_links(const PageInFlight& page) const {
   if (page.is.former || details_[page.index].history.asked != 0) return false;
-  const size_t count = single_ ? 1 : details_[page.index].replicas.size();
-  for (unsigned rank = 0; rank < count; ++rank) {
-    if (peer_at(page, rank).reachable(now_ns_)) return false;
-  }
-  return true;
+  return !any_reachable(page.request->key);
 }
 
 // The deadline has come: every page gets its verdict now. A destination that an operation may still
@@ -198,6 +215,13 @@ void LaneEngine::expire(FetchState& fetch) {
     const Reason why = in_vain ? Reason::kUnreachable : reason;
     settle_page(fetch, number, ended ? why : Reason::kStalled, 0, &page);
     if (ended) free_page(page);
+  }
+  for (size_t number = 0; fetch.put_off > 0; ++number) {
+    if (!is_put_off(fetch, number)) continue;
+    take_up(fetch, number);
+    const bool in_vain = !any_reachable(fetch.requests[number].key);
+    settle_page(fetch, static_cast<uint32_t>(number), in_vain ? Reason::kUnreachable : reason, 0,
+                nullptr);
   }
   while (fetch.next < fetch.requests.size()) {
     --unbegun_;
@@ -242,6 +266,24 @@ void LaneEngine::watch() {
 // Whether pages that have their verdict take more than half of what may be under way at the peer.
 bool LaneEngine::crowded(const LanePeer& peer) const {
   return 2 * peer.held > most_at_one() || 2 * peer.held_bytes > peer.window.bytes();
+}
+
+// When the peer is silent, if nothing comes until then. A lane that nobody drove has heard nothing.
+uint64_t LaneEngine::silent_ns(const LanePeer& peer) const {
+  const uint64_t after_ns = peer.latency.known() ? std::clamp(kHopeless * peer.latency.p98_ns(),
+                                                              kLeastSilentNs, kMostSilentNs)
+                                                 : kSilentNs;
+  return std::max({peer.asked_ns, peer.heard_ns, present_ns_}) + after_ns;
+}
+
+// What is asked of a silent node stays asked: no page is given up, and one that comes after all is
+// as good as any. But nothing more is asked of it, and others need not wait for it.
+void LaneEngine::find_silent() {
+  any_silent_ = false;
+  for (const auto& peer : peers_) {
+    peer->silent = !single_ && peer->path.in_flight() > 0 && now_ns_ >= silent_ns(*peer);
+    any_silent_ |= peer->silent;
+  }
 }
 
 // When the path of the page's peer is given up, if nothing at all comes over it until then and

@@ -110,7 +110,7 @@ void LaneEngine::take_answers() {
   for (const uint16_t place : index_reads_.ended()) {
     const IndexRead& read = index_reads_.at(place);
     LanePeer& peer = *read.peer;
-    peer.heard_ns = now_ns_;
+    heard(peer);
     peer.asked -= read.operations;
     QuestionState* question = read.question;
     const bool is_usable = question != nullptr && !read.broken &&
@@ -165,7 +165,7 @@ void LaneEngine::read_buckets(QuestionState& question, LanePeer& peer) {
     ++peer.asked;
     Operation& operation = next_read(peer);
     operation.alone = operation.wants_crc = false;
-    operation.tag = OperationTag{step, part, static_cast<uint16_t>(kWindow + place)}.value();
+    operation.tag = OperationTag{step, part, static_cast<uint16_t>(kPlaces + place)}.value();
     operation.deadline_ns = question.until_ns;
     operation.remote = peer.path.index();
     operation.remote_offset = bucket * sizeof(Bucket);
@@ -179,7 +179,7 @@ void LaneEngine::read_buckets(QuestionState& question, LanePeer& peer) {
 }
 
 void LaneEngine::index_read_ended(LanePeer& peer, const OperationTag& tag, Outcome outcome) {
-  const auto place = static_cast<uint16_t>(tag.attempt - kWindow);
+  const auto place = static_cast<uint16_t>(tag.attempt - kPlaces);
   FARPAGE_CHECK(place < IndexReads::kPlaces);
   if (!index_reads_.operation_ended(place, tag, outcome == Outcome::kOk)) {
     counters_.strays.add();  // it has come before

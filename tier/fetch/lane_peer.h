@@ -57,7 +57,9 @@ struct LanePeer {
   uint64_t longest_alone = 0;
   std::shared_ptr<CopySource> source;     // its path's pool, for the lane's copier
   const std::byte* headers_at = nullptr;  // ... and the headers, while the path is open
+  uint64_t asked_ns = 0;                  // when it was asked, while nothing was under way here
   uint64_t heard_ns = 0;                  // when an operation ended here last
+  bool silent = false;                    // has not answered for much longer than most take
   bool busy = false;                      // among those that have something in flight
   uint32_t written = 0;                   // operations that are to be posted
   RecentLatency latency;                  // of its operations

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <utility>
 
 #include "base/check.h"
 #include "tier/fetch/lane_engine.h"
@@ -22,6 +23,13 @@ inline void LaneEngine::begin_at(LanePeer& peer, PageInFlight& page) {
   peer.link->use();
   ++peer.attempts;
   peer.bytes += page.bytes;
+}
+
+// An operation of the peer's has ended.
+[[gnu::always_inline]] inline void LaneEngine::heard(LanePeer& peer) {
+  peer.heard_ns = now_ns_;
+  if (!std::exchange(peer.silent, false)) return;
+  looks_at_put_off_ = true;
 }
 
 // Of a page that nothing is known of but what every page has.
@@ -46,6 +54,7 @@ inline void LaneEngine::begin_at(LanePeer& peer, PageInFlight& page) {
     busy_.push_back(&peer);
   }
   ++peer.written;
+  if (peer.path.in_flight() == 0) peer.asked_ns = now_ns_;
   Operation& operation = peer.path.next();
   operation.kind = OperationKind::kRead;
   operation.has_immediate = operation.follows = false;

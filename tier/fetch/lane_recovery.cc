@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "pagetable/guards.h"
 #include "tier/fetch/lane_reads.h"
@@ -11,6 +12,11 @@ constexpr uint64_t kHedgeCost = 40;
 constexpr uint64_t kMostCredit = 8 * kHedgeCost;
 // So often a page is read though its recompute would be faster, to see whether that still holds.
 constexpr uint32_t kSlowerInARow = 63;
+// In `looks` of a verdict that is not given yet.
+constexpr uint8_t kPutOff = UINT8_MAX;
+// Ten times what a look costs at a page that was put off, and at one that was not.
+constexpr uint64_t kPutOffPageNs = kMicrosecond;
+constexpr uint64_t kPassedPageNs = 100;
 
 }  // namespace
 
@@ -33,13 +39,16 @@ ReplicaStates LaneEngine::states_of(const PageInFlight& page) const {
   const bool has_view = may_read();
   if (!has_view && !fleet_->wakes()) return states;
   const size_t count = single_ ? 1 : details_[page.index].replicas.size();
+  const bool is_new = details_[page.index].history.asked == 0;
   for (unsigned rank = 0; rank < count; ++rank) {
     LanePeer& peer = peer_at(page, rank);
     // The epoch that a client which wakes up will hear of may have other nodes for the page.
     if (!has_view) peer.link->start();
     if (has_view && !peer.is_in_reach(now_ns_)) continue;
     states.reachable |= replica(rank);
-    if (has_view && peer.path.is_open() && (single_ || has_room(peer, *page.fetch))) {
+    const bool is_free =
+        single_ ? peer.attempts < kWindow : !(peer.silent && is_new) && has_room(peer, *page.fetch);
+    if (has_view && peer.path.is_open() && is_free) {
       states.open |= replica(rank);
     }
     if (peer.link->breaker().allows(now_ns_)) states.trusted |= replica(rank);
@@ -94,7 +103,8 @@ void LaneEngine::choose(PageInFlight& page) {
   if (page.is.former) begin_anew(page);
   PageHistory& history = details_of(page).history;
   Recovery next = {Recovery::Action::kNextReplica, 0};
-  if (!single_ || history.attempts > 0 || !may_begin(*by_member_[0])) {
+  if (!single_ || history.attempts > 0 || !may_begin(*by_member_[0]) ||
+      by_member_[0]->attempts >= kWindow) {
     next = recover(history, states_of(page), false);
   }
   switch (next.action) {
@@ -113,7 +123,10 @@ void LaneEngine::choose(PageInFlight& page) {
       return free_page(page);
     case Recovery::Action::kHedge:
     case Recovery::Action::kWait:
-      return requeue(page);
+      if (!waits_for_nodes(page.request->key)) return requeue(page);
+      if (history.asked == 0) return put_off(page);
+      requeue(page);
+      return park(page);
   }
 }
 
@@ -145,15 +158,88 @@ void LaneEngine::requeue(PageInFlight& page) {
   ++waiting_;
 }
 
+// Whether no node that may have the page is both open and heard of, and one of them may be.
+bool LaneEngine::waits_for_nodes(const PageKey& key) const {
+  if (single_ || !may_read()) return false;
+  bool any = false;
+  const ReplicaSet replicas = view_->placement.replicas(key);
+  for (unsigned rank = 0; rank < replicas.size(); ++rank) {
+    LanePeer& peer = *by_member_[replicas[rank]];
+    if (!peer.is_in_reach(now_ns_)) continue;
+    if (peer.path.is_open() && !peer.silent) return false;
+    any = true;
+  }
+  return any;
+}
+
+// A page that waits, and has asked before: it keeps its place, but no other's.
+void LaneEngine::park(PageInFlight& page) {
+  page.is.parked = true;
+  ++parked_.pages;
+  parked_.bytes += page.bytes;
+}
+
+// A page that has asked no node yet needs no place: its verdict shows that it was put off.
+bool LaneEngine::is_put_off(const FetchState& fetch, size_t number) {
+  const PageVerdict& verdict = fetch.verdicts[number];
+  return verdict.verdict == Verdict::kPending && verdict.looks == kPutOff;
+}
+
+void LaneEngine::put_off(PageInFlight& page) {
+  FetchState& fetch = *page.fetch;
+  fetch.verdicts[page.number()].looks = kPutOff;
+  ++fetch.put_off;
+  ++put_off_;
+  free_page(page);
+}
+
+void LaneEngine::take_up(FetchState& fetch, size_t number) {
+  fetch.verdicts[number].looks = 0;
+  --fetch.put_off;
+  --put_off_;
+}
+
+// Passes over all that were put off, by deadline, each from where there was no more room. A pass
+// takes a tenth of the time at most.
+void LaneEngine::begin_put_off() {
+  if (!takes_up_) {
+    // Alone, a node is asked for all of them.
+    if (!looks_at_put_off_ || (!single_ && now_ns_ < put_off_ns_)) return;
+    looks_at_put_off_ = false;
+    takes_up_ = true;
+    for (FetchState* fetch : active_) fetch->put_off_at = 0;
+  }
+  for (FetchState* fetch : active_) {
+    if (fetch->put_off == 0 || now_ns_ >= fetch->deadline_ns) continue;
+    for (size_t& at = fetch->put_off_at; at < fetch->next; ++at) {
+      if (!is_put_off(*fetch, at) || waits_for_nodes(fetch->requests[at].key)) continue;
+      if (places_taken() >= most_of(*fetch)) return;
+      take_up(*fetch, at);
+      PageInFlight& page = take_page(*fetch, static_cast<uint32_t>(at));
+      begin_anew(page);
+      choose(page);
+    }
+  }
+  takes_up_ = false;
+  put_off_ns_ = now_ns_ + put_off_ * kPutOffPageNs;
+  for (const FetchState* fetch : active_) {
+    if (fetch->put_off > 0) put_off_ns_ += fetch->next * kPassedPageNs;
+  }
+}
+
 void LaneEngine::stop_waiting(PageInFlight& page) {
   if (!page.is.waiting) return;
-  page.is.waiting = false;
+  if (page.is.parked) {
+    --parked_.pages;
+    parked_.bytes -= page.bytes;
+  }
+  page.is.waiting = page.is.parked = false;
   --waiting_;
 }
 
 // Attempts that came to nothing, and those that found no path yet, by deadline.
 void LaneEngine::begin_again() {
-  std::array<uint32_t, kWindow> waiting;
+  std::array<uint32_t, kPlaces> waiting;
   uint32_t count = 0;
   for (const PageInFlight& page : pages_) {
     if (page.is.waiting) waiting[count++] = page.index;

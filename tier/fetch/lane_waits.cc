@@ -40,7 +40,7 @@ uint64_t LaneEngine::next_event_ns() const {
 
 // What threads sleep on: first a signal of each lane.
 struct LaneEngine::Awaited {
-  std::array<pollfd, 2 * (kWindow + 1)> descriptors;
+  std::array<pollfd, 2 * (kPlaces + 1)> descriptors;
   size_t count = 0;
   uint64_t spin_ns = 0;
 
@@ -127,7 +127,7 @@ uint64_t LaneEngine::arm() {
   }
   signal_->arm();
   // A page may also wait for a node for reasons that nothing announces.
-  const bool is_kept = waiting_ > 0 || (in_flight() == 0 && is_at_work());
+  const bool is_kept = waiting_ > 0 || put_off_ > 0 || (in_flight() == 0 && is_at_work());
   if (is_kept) until_ns = std::min(until_ns, clock_.now_ns() + kIdleLookNs);
   const bool has_changed = is_at_work() && runtime_.changes() != changes_;
   return has_changed || is_interrupted() ? 0 : until_ns;

@@ -6,7 +6,7 @@ namespace farpage {
 
 // The tag of a lane's operation: its attempt, the step of that attempt that asked for it, and which
 // of the step's operations it is. No two of a lane are the same within 2^32 steps, so that a
-// completion that comes twice, or after its step, is known. Attempts from Lane::kWindow on are the
+// completion that comes twice, or after its step, is known. Attempts from Lane::kPlaces on are the
 // places of reads of the index.
 struct OperationTag {
   uint32_t step = 0;

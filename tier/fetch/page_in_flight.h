@@ -22,7 +22,11 @@ struct FetchState {
   std::span<PageVerdict> verdicts;
   uint64_t started_ns = 0;
   uint64_t deadline_ns = 0;
-  size_t next = 0;     // the first request that has not been begun
+  size_t next = 0;  // the first request that has not been begun
+  // Before it, those that wait for nodes that are silent or out of reach, with no place in the
+  // lane, and how far the lane has looked through them.
+  size_t put_off = 0;
+  size_t put_off_at = 0;
   size_t pending = 0;  // without a verdict
   size_t held = 0;     // destinations whose operation has not ended
   uint64_t lent = 0;   // hedge places that its pages lie in, a bit for each
@@ -59,7 +63,8 @@ struct PageFlags {
   bool aside : 1 = false;       // its read has ended in an earlier turn, its check had not
   bool apart : 1 = false;       // its header and its payload are read by an operation each
   bool straight : 1 = false;    // its payload is checked where it lies, and copied from there
-  uint16_t unused : 3 = 0;
+  bool parked : 1 = false;      // `waiting`, and counted as such
+  uint16_t unused : 2 = 0;
 
   // All of them at once.
   friend bool operator==(const PageFlags& a, const PageFlags& b) {

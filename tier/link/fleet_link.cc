@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "pagetable/guards.h"
+#include "tier/link/epoch_watch.h"
+#include "tier/link/told_epoch.h"
 #include "transport/source_memory.h"
 
 namespace farpage {
@@ -17,7 +19,7 @@ constexpr uint64_t kLooksPerView = 8;    // at the clock, and at what is left of
 constexpr uint64_t kLooksLeft = 2;       // of a view when the register is read for the next one
 constexpr uint64_t kDriftFraction = 64;  // ε
 constexpr uint64_t kMostReading = 8;
-constexpr uint64_t kLastWordNs = 100 * kMillisecond;
+constexpr uint64_t kFleetLastWordNs = 100 * kMillisecond;
 // For one node's answer, before a client that has none yet dials others too.
 constexpr uint64_t kPatienceNs = 100 * kMillisecond;
 
@@ -25,15 +27,6 @@ Epoch epoch_of_one() {
   Epoch epoch;
   epoch.members = {Member{}};
   epoch.give_slots();
-  return epoch;
-}
-
-Epoch epoch_of(const EpochReply& told) {
-  Epoch epoch{told.view.number, told.replicas, told.seed, told.page_bytes, {}};
-  for (const EpochMember& member : told.members) {
-    epoch.members.push_back({member.node, member.incarnation, member.leaving,
-                             static_cast<uint16_t>(std::min<uint32_t>(member.slot, kNoSlot))});
-  }
   return epoch;
 }
 
@@ -83,7 +76,7 @@ Result<void> FleetLink::connect() {
   }
   reach_one(deadline);
   // So that a dial that lasts to its own deadline can still say what it waited for.
-  runtime_.wait_until(deadline + kLastWordNs, [this] {
+  runtime_.wait_until(deadline + kFleetLastWordNs, [this] {
     const auto all = links();
     return any_node() || all.empty() ||
            std::ranges::any_of(all, [](const auto& link) { return link->error().has_value(); });
@@ -158,13 +151,8 @@ std::shared_ptr<EpochLease> FleetLink::wake_up(uint64_t deadline_ns) {
 
 bool FleetLink::reachable() const {
   if (sleeps()) return true;
-  const uint64_t now = runtime_.clock().now_ns();
   const auto current = view();
-  return current != nullptr && current->valid(now) &&
-         std::ranges::any_of(links(), [now](const auto& link) {
-           const auto reached = link->view();
-           return reached != nullptr && reached->valid(now);
-         });
+  return current != nullptr && current->valid(runtime_.clock().now_ns()) && any_node();
 }
 
 void FleetLink::stop() {
@@ -395,9 +383,24 @@ void FleetLink::told(const ToldView& told) {
   const auto current = view();
   if (current == nullptr || told.age_ns >= fleet_.view_ns) return;
   if (told.epoch == current->tag) {
-    return extend(*current, told_until_ns(told.sent_ns, told.age_ns), told.gap);
+    extend(*current, told_until_ns(told.sent_ns, told.age_ns), told.gap);
   }
-  if (told.epoch.number > current->epoch.number) ask(*told.link);
+  ask_if_later(told.epoch, *told.link);
+  watch(told);
+}
+
+void FleetLink::ask_if_later(const EpochTag& epoch, ControlLink& link) {
+  if (epoch.number > view()->epoch.number) ask(link);
+}
+
+void FleetLink::watch(const ToldView& told) {
+  if (epoch_watch_ == nullptr) {
+    epoch_watch_ = std::make_shared<EpochWatch>(
+        [weak = weak_from_this()](const EpochTag& epoch, ControlLink& link) {
+          if (const auto self = weak.lock()) self->ask_if_later(epoch, link);
+        });
+  }
+  epoch_watch_->watch(told.epoch, told.link);
 }
 
 void FleetLink::ask_node(NodeSession& node) {

@@ -15,6 +15,8 @@
 
 namespace farpage {
 
+class EpochWatch;
+
 // One epoch, as a client reads under it. Everything but the lease is fixed (protocol rule 12).
 struct EpochLease {
   explicit EpochLease(Epoch of);
@@ -41,12 +43,12 @@ struct EpochLease {
 };
 
 // A client's connection to its nodes: a link to each member, which is unused until somebody needs
-// the member, and the epoch. A list never ends. With
-// a register, a view of the epoch lasts `view_lease` from the sending of a read of the register.
-// The nodes read it: they tell of their views with the answers to renewals, and of a new epoch when
-// they are asked. The client reads it itself for its first epoch, and where no node has told of a
-// view for most of a lease. The link of a member that has left ends with the last view that named
-// it; a member that comes back later has a new one. Thread-safe.
+// the member, and the epoch. A list never ends. With a register, a view of the epoch lasts
+// `view_lease` from the sending of a read of the register. The nodes read it. They tell of their
+// views with the answers to renewals, of a new epoch as soon as they have entered it, and of its
+// members when they are asked. The client reads the register itself for its first epoch, and where
+// no node has told of a view for most of a lease. The link of a member that has left ends with the
+// last view that named it; a member that comes back later has a new one. Thread-safe.
 class FleetLink : public std::enable_shared_from_this<FleetLink> {
  public:
   // `fleet` and what it names outlive it; without one, `dialer` leads to a node that serves alone.
@@ -121,6 +123,8 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   void ask_node(NodeSession& node);
   void ask(ControlLink& link);
   void told(const ToldView& view);
+  void watch(const ToldView& view);
+  void ask_if_later(const EpochTag& epoch, ControlLink& link);
   void answered(uint64_t sent_ns, const ClockGap& gap, const Result<Reply>& reply);
   uint64_t told_until_ns(uint64_t sent_ns, uint64_t age_ns) const;
   void extend(EpochLease& lease, uint64_t until_ns, const ClockGap& gap);
@@ -147,7 +151,8 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   bool told_of_going_back_ = false;
   bool stopped_ = false;
 
-  uint64_t ask_again_ns_ = 0;  // a node, which epoch it is; on the runtime
+  uint64_t ask_again_ns_ = 0;  // a node, which epoch it is; this and what follows: on the runtime
+  std::shared_ptr<EpochWatch> epoch_watch_;  // null: no node has told of its view yet
 
   std::atomic<uint64_t> number_{0};
   std::atomic<uint64_t> slept_ns_{0};  // when the client was last seen asleep; 0: never

@@ -17,7 +17,7 @@ constexpr uint64_t kRenewalsPerLease = 4;
 constexpr uint64_t kClockLooksPerLease = 8;
 constexpr uint64_t kIdleRenewalsPerLease = 2;  // of a client that has fetched nothing meanwhile
 // So that a dial that lasts to its own deadline can still say what it waited for.
-constexpr uint64_t kLastWordNs = 100 * kMillisecond;
+constexpr uint64_t kNodeLastWordNs = 100 * kMillisecond;
 constexpr uint64_t kTellAgainNs = 30 * kSecond;  // what a person has to mend
 constexpr uint64_t kMaxReportBytes = kMiB;       // that a node has to look at for one report
 
@@ -57,7 +57,7 @@ Result<void> NodeSession::connect() {
     std::lock_guard lock(mutex_);
     return view_ != nullptr || refused_;
   });
-  runtime_.wait_until(deadline + kLastWordNs, [this] {
+  runtime_.wait_until(deadline + kNodeLastWordNs, [this] {
     std::lock_guard lock(mutex_);
     return view_ != nullptr || last_error_;
   });
@@ -298,6 +298,7 @@ Result<std::shared_ptr<View>> NodeSession::make_view(const std::shared_ptr<Contr
     auto locations = LocationCache::create(pages);
     if (!locations) return tl::unexpected(locations.error());
     locations_ = std::move(*locations);
+    page_reports_ = std::make_unique<PageReports>();
   }
   hear_of(std::max(reply.epoch, reply.newest_epoch));
   return view;
@@ -398,7 +399,7 @@ bool NodeSession::end_if_held(View& view) {
 }
 
 void NodeSession::report(const PageKey& key) {
-  if (!page_reports_.add(key, runtime_.clock().now_ns())) return;
+  if (!page_reports_->add(key, runtime_.clock().now_ns())) return;
   if (reporting_.exchange(true, std::memory_order_acq_rel)) return;
   runtime_.after(0, [weak = weak_from_this()] {
     if (auto self = weak.lock()) self->send_reports();
@@ -407,7 +408,7 @@ void NodeSession::report(const PageKey& key) {
 
 void NodeSession::send_reports() {
   reporting_.exchange(false, std::memory_order_acq_rel);  // what is added from now on posts again
-  std::vector<PageKey> keys = page_reports_.take();
+  std::vector<PageKey> keys = page_reports_->take();
   const std::shared_ptr<View> current = view();
   if (current == nullptr || keys.empty()) return;
   reports_.fetch_add(keys.size(), std::memory_order_relaxed);

@@ -163,9 +163,9 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
   uint64_t pause_ns_ = 0;  // before the next dial; this and what follows: on the runtime only
   uint64_t used_ns_ = 0;   // when use of it was seen last
   ClockGap hello_gap_;     // when the last hello was sent
-  uint64_t renewed_fetches_ = 0;  // as of the last renewal
-  PageReports page_reports_;
-  std::atomic<bool> reporting_{false};  // a callback that takes them is under way
+  uint64_t renewed_fetches_ = 0;               // as of the last renewal
+  std::unique_ptr<PageReports> page_reports_;  // made with the first view, as the locations
+  std::atomic<bool> reporting_{false};         // a callback that takes them is under way
   std::atomic<uint64_t> reports_{0};
   std::atomic<uint64_t> newest_epoch_{0};
 };

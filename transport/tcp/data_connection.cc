@@ -11,8 +11,10 @@ namespace {
 
 // With one system call: for so long a region that goes has to wait.
 constexpr uint64_t kTransferBytes = 256 * kKiB;
-// Before another connection of the same thread has its turn.
+// Before another connection of the same thread has its turn: large pages are bounded by their
+// bytes, and what an index tells by its number.
 constexpr uint64_t kTurnBytes = 512 * kKiB;
+constexpr uint32_t kTurnReplies = 64;
 constexpr int kTurnTransfers = 32;
 constexpr uint64_t kSplitBytes = 32 * kKiB;
 // Of replies with so many bytes all but the first are sent from the file behind the memory. A
@@ -51,7 +53,9 @@ void DataConnection::wake() {
 
 void DataConnection::advance() {
   turn_bytes_ = 0;
-  for (int i = 0; i < kTurnTransfers && turn_bytes_ < kTurnBytes; ++i) {
+  turn_replies_ = 0;
+  for (int i = 0; i < kTurnTransfers; ++i) {
+    if (turn_bytes_ >= kTurnBytes || turn_replies_ >= kTurnReplies) break;
     if (channel_->is_closed()) return end();
     if (immediate_waits_ && !finish_write()) return;  // woken when there is room
     if (count_ > 0) {
@@ -232,6 +236,7 @@ void DataConnection::count_sent(uint64_t bytes) {
     sent_ -= whole;
     first_ = (first_ + 1) % kMostReplies;
     --count_;
+    ++turn_replies_;
   }
 }
 

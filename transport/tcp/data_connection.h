@@ -81,6 +81,7 @@ class DataConnection : public std::enable_shared_from_this<DataConnection> {
   bool read_all_there_was_ = false;
   short blocked_on_ = 0;     // what the last transfer that could not go on waits for
   uint64_t turn_bytes_ = 0;  // moved since another connection had its turn
+  uint32_t turn_replies_ = 0;
   bool turn_comes_ = false;  // advance() is called again without an event
 };
 

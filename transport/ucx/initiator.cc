@@ -21,8 +21,8 @@ constexpr uint64_t kSpinNs = 50 * kMicrosecond;
 constexpr uint64_t kSpinOperations = 4;
 constexpr uint64_t kSpinBytes = 128 * kKiB;
 // Within it a queue pair in the error state gives back what it holds; afterwards it is destroyed.
-constexpr uint64_t kDrainNs = kSecond;
-constexpr int kProgressRounds = 16;
+constexpr uint64_t kInitiatorDrainNs = kSecond;
+constexpr int kInitiatorRounds = 16;
 constexpr size_t kRequestAlignment = 64;
 
 bool is_write(const Operation& operation) {
@@ -216,7 +216,7 @@ Completion UcxInitiator::completion_of(uint64_t number) {
 size_t UcxInitiator::poll(std::span<Completion> completions) {
   const LogScope log;
   if (state_ == State::kOpen) {
-    for (int round = 0; round < kProgressRounds && worker_->progress(); ++round) {
+    for (int round = 0; round < kInitiatorRounds && worker_->progress(); ++round) {
     }
     advance_writes();
     if (failure_ != UCS_OK) break_off();
@@ -293,7 +293,7 @@ void UcxInitiator::end_operations() {
   if (worker_ == nullptr) return;
   const LogScope log;
   if (endpoint_ != nullptr) close_by_force(std::exchange(endpoint_, nullptr));
-  const uint64_t drained_by = boottime_clock().now_ns() + kDrainNs;
+  const uint64_t drained_by = boottime_clock().now_ns() + kInitiatorDrainNs;
   while (under_way_ > 0 && boottime_clock().now_ns() < drained_by) {
     if (!worker_->progress()) ::sched_yield();
   }

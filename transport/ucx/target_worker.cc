@@ -15,9 +15,9 @@
 namespace farpage::ucx {
 namespace {
 
-constexpr int kProgressRounds = 64;
+constexpr int kTargetRounds = 64;
 // A silent peer must hold up no other: its queue pair is in the error state by then.
-constexpr uint64_t kDrainNs = kSecond;
+constexpr uint64_t kTargetDrainNs = kSecond;
 constexpr int kDrainLookMs = 1;
 
 }  // namespace
@@ -104,7 +104,7 @@ void TargetWorker::serve() {
 // Others want their turn though what comes in never ends. False: there was nothing to do.
 bool TargetWorker::progress() {
   int round = 0;
-  while (round < kProgressRounds && worker_->progress()) ++round;
+  while (round < kTargetRounds && worker_->progress()) ++round;
   return round > 0;
 }
 
@@ -199,7 +199,7 @@ void TargetWorker::remove(TargetState& state) {
 // that, and for what is under way to others: 1.13 flushes no endpoint that was closed by force, and
 // one that is closed otherwise keeps its queue pair. So the worker is everybody's meanwhile.
 void TargetWorker::drain(ucs_status_ptr_t flush) {
-  const uint64_t drained_by = boottime_clock().now_ns() + kDrainNs;
+  const uint64_t drained_by = boottime_clock().now_ns() + kTargetDrainNs;
   for (bool ended = false; !ended; ::poll(nullptr, 0, ended ? 0 : kDrainLookMs)) {
     const Turn turn(*this);
     progress();

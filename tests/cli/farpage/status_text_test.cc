@@ -84,6 +84,17 @@ TEST(StatusText, NamespacesAreShownWithTheirFacts) {
   expect_row(text, "                         no client has told its facts");
 }
 
+// Two snapshots of a model differ at their ends.
+TEST(StatusText, OfALongPathTheEndIsShown) {
+  StatusReply now = status_at(kSecond);
+  const std::string end = "/" + std::string(58, 'x');
+  now.name_spaces = {{"01", "model=/models/ab" + end + "\nrevision=/b", 1, 1},
+                     {"02", "model=/models/ü" + end, 1, 1}};
+  const std::string text = status_text({now});
+  expect_row(text, std::string(25, ' ') + "model=…b" + end + ", revision=/b");
+  expect_row(text, std::string(25, ' ') + "model=…" + end);
+}
+
 TEST(StatusText, FactsOfAHostileClientAreCutAndPlain) {
   StatusReply now = status_at(kSecond);
   const std::string name(100, 'n');

@@ -85,6 +85,7 @@ TEST(CApi, RemovedPagesAreGone) {
   EXPECT_EQ(verdicts(exists)[0].verdict, FARPAGE_RECOMPUTE);
   EXPECT_EQ(verdicts(exists)[1].verdict, FARPAGE_READY);
   EXPECT_EQ(verdicts(exists)[2].verdict, FARPAGE_RECOMPUTE);
+  for (const auto& verdict : verdicts(exists)) EXPECT_GT(verdict.took_ns, 0u);
 }
 
 TEST(CApi, LeadingCountsUpToTheFirstHole) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "base/units.h"
 #include "doctor/backends/backend_shm.h"
 #include "tests/doctor/made_up_host.h"
@@ -27,10 +30,23 @@ Finding available_for_the_default_pool(const MemoryFacts& facts) {
   wanted.names_pool = false;
   return check_available(facts, wanted);
 }
-// 8 GiB are available, and a GiB of it is for the pool.
+// A pool of 16 GiB, whose clients may take a quarter of any pool, and 512 MiB at least.
 Finding available_for_clients_too(const MemoryFacts& facts) {
   Wanted wanted = some_wanted();
-  wanted.client_bytes = 7 * kGiB;
+  wanted.pool_bytes = wanted.memory_bytes = 16 * kGiB;
+  wanted.client_bytes = 4 * kGiB;
+  wanted.needed_bytes = [](uint64_t pool_bytes) {
+    return pool_bytes + std::max(pool_bytes / 4, 512 * kMiB);
+  };
+  return check_available(facts, wanted);
+}
+// Of which a page is larger than what is left.
+Finding available_for_large_pages(const MemoryFacts& facts) {
+  Wanted wanted = some_wanted();
+  wanted.needed_bytes = [](uint64_t pool_bytes) -> std::optional<uint64_t> {
+    if (pool_bytes < 500 * kMiB) return std::nullopt;
+    return pool_bytes;
+  };
   return check_available(facts, wanted);
 }
 Finding cgroup_for_clients_too(const MemoryFacts& facts) {
@@ -61,7 +77,11 @@ const Case kCases[] = {
      "farpage node --pool-bytes 453MiB"},
     {"", "0", "max", "65530", available, Level::kNote, ""},
     {kPlenty, "0", "max", "65530", available_for_clients_too, Level::kProblem,
-     "farpage node --pool-bytes 907MiB"},
+     "farpage node --pool-bytes 5898MiB"},
+    {kLittle, "0", "max", "65530", available_for_clients_too, Level::kProblem,
+     "ps -eo rss,pid,comm --sort=-rss | head"},
+    {kLittle, "0", "max", "65530", available_for_large_pages, Level::kProblem,
+     "ps -eo rss,pid,comm --sort=-rss | head"},
     {kPlenty, "0", "1073741824", "65530", cgroup_for_clients_too, Level::kProblem,
      "echo 2269118464 > /sys/fs/cgroup/job/memory.max"},
     {kPlenty, "0", "max", "65530", cgroup, Level::kOk, ""},

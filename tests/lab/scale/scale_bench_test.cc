@@ -80,7 +80,7 @@ TEST(ScaleBench, SmallFleetIsMeasuredAndReported) {
   const auto result =
       run_scale_bench(options, [&parts](const char* part) { parts.emplace_back(part); });
   ASSERT_TRUE(result) << result.error().message;
-  EXPECT_EQ(parts.size(), 5u);
+  EXPECT_EQ(parts.size(), 7u);
   ASSERT_EQ(result->node_costs.size(), 3u);
   EXPECT_EQ(result->node_costs.back().nodes, 32u);
   EXPECT_EQ(result->node_costs.back().pages, 1'024u);
@@ -98,6 +98,9 @@ TEST(ScaleBench, SmallFleetIsMeasuredAndReported) {
   const auto json = scale_json({options, *result, "test"});
   EXPECT_EQ(json.at("extrapolated").at("repairs").as_array().size(), 2u);
   EXPECT_EQ(json.at("measured").at("news").at("clients").to_number<uint64_t>(), 50u);
+  EXPECT_EQ(json.at("measured").at("crowds").at(2).at("clients").to_number<uint64_t>(), 500u);
+  const auto& every_node = json.at("measured").at("every_node");
+  EXPECT_EQ(every_node.at("cold").at("ready"), every_node.at("pages"));
   EXPECT_NE(scale_table({options, *result, "test"}).find("3 lost at once"), std::string::npos);
 }
 

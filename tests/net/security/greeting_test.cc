@@ -428,6 +428,7 @@ TEST_F(TokenFile, ShortEmptyAndMissingOnesAreRefusedWithTheCommandThatMakesOne) 
   const auto token = SharedToken::load(dir_ / "missing");
   ASSERT_FALSE(token.has_value());
   expect_says(token.error(), "cannot read the token");
+  expect_says(token.error(), "copy the token there that the nodes and their clients share");
 }
 
 TEST_F(TokenFile, FileThatOthersMayReadIsRefused) {

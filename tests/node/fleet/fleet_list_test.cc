@@ -121,6 +121,16 @@ TEST(FleetList, ReplicaTellsOfTheNewestEpochThatItHasTakenOver) {
   EXPECT_EQ(std::get<HelloReply>(*reply).newest_epoch, epoch);
 }
 
+// It enters no other one: nobody is to wait for that.
+TEST(FleetList, QuestionForTheNextEpochIsAnsweredAtOnce) {
+  SimCluster cluster(17, three_nodes());
+  RawClient client(cluster);
+  settle(client);
+  const auto answer = client.send(0, EpochRequest{client.tag()});
+  ASSERT_TRUE(answer->reply);
+  EXPECT_EQ(std::get<EpochReply>(*answer->reply).view.number, 0u);
+}
+
 TEST(FleetList, OnlyThePrimaryTakesAPut) {
   SimCluster cluster(4, three_nodes());
   RawClient client(cluster);

@@ -341,6 +341,36 @@ TEST(FleetRegister, TellsClientsOfItsEpochAndOfTheAgeOfItsView) {
   EXPECT_TRUE(untold.members.empty());
 }
 
+TEST(FleetRegister, QuestionForTheNextEpochWaitsUntilTheNodeIsInIt) {
+  SimCluster cluster(15, registered_nodes());
+  RawClient client(cluster);
+  settle(cluster, client);
+  const auto waiting = client.send(0, EpochRequest{client.tag()});
+  client.run_for(20 * kView);
+  EXPECT_FALSE(waiting->reply);
+  const auto behind = client.send(0, EpochRequest{{1, 1}});
+  ASSERT_TRUE(behind->reply) << "it is in another one already";
+  EXPECT_EQ(std::get<EpochReply>(*behind->reply).view, client.tag());
+  cluster.end_node(NodeEnd::kPowerLost, 2);
+  ASSERT_TRUE(client.wait_for([&] { return waiting->reply.has_value(); }));
+  EXPECT_EQ(std::get<EpochReply>(*waiting->reply).view, client.tag());
+  EXPECT_FALSE(is_member(cluster, 2));
+}
+
+TEST(FleetRegister, NodeThatIsLeftOutRefusesQuestionsThatWait) {
+  SimCluster cluster(16, registered_nodes());
+  RawClient client(cluster);
+  settle(cluster, client);
+  const auto waiting = client.send(0, EpochRequest{client.tag()});
+  cluster.part(cluster.node_host(0), cluster.register_host());
+  ASSERT_TRUE(client.wait_for([&] { return !is_member(cluster, 0); }));
+  cluster.heal(cluster.node_host(0), cluster.register_host());
+  ASSERT_TRUE(client.wait_for([&] { return waiting->reply.has_value(); }));
+  const auto* refusal = std::get_if<Refusal>(&*waiting->reply);
+  ASSERT_NE(refusal, nullptr);
+  EXPECT_EQ(refusal->code, Code::kUnavailable);
+}
+
 TEST(FleetRegister, PutOfAnotherEpochIsRefusedWithTheNodesOwn) {
   SimCluster cluster(11, registered_nodes());
   RawClient client(cluster);

@@ -1,8 +1,8 @@
 // Requests whose memory is a GPU's: refused where only host memory can be used, and never touched
 // by the CPU.
 #include "tests/tier/ahead/prefetch_fixture.h"
+#include "tests/tier/fetch/checks/late_checkers.h"
 #include "tests/tier/fetch/device_fabric.h"
-#include "tests/tier/fetch/late_checkers.h"
 #include "tests/tier/fleet.h"
 
 namespace farpage {

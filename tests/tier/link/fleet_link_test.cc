@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <utility>
 
 #include "tests/tier/link/fleet_links.h"
 
@@ -181,6 +182,47 @@ TEST_F(ToldEpochs, ComesFromTheNodeAndNotFromTheRegister) {
   EXPECT_NE(link_to(3)->view(), nullptr);
   EXPECT_EQ(register_.reads, reads);
   EXPECT_EQ(node(1).asked, 1u);
+}
+
+// And not with its next renewal.
+TEST_F(ToldEpochs, ComesAtOnceFromANodeThatEntersIt) {
+  join();
+  run_for(4 * kViewNs);
+  ASSERT_EQ(node(1).waiting.size(), 1u);
+  EXPECT_TRUE(node(2).waiting.empty()) << "it tells of no view";
+  tell(2, {1, 3});
+  std::exchange(node(1).waiting, {}).front()(Reply(EpochReply{node(1).view}));
+  run_for(10 * kMicrosecond);
+  EXPECT_EQ(link_->view()->epoch, epoch(2, {1, 3}));
+  run_for(kRenewalNs);
+  EXPECT_EQ(node(1).waiting.size(), 1u) << "for the next one";
+}
+
+// It was asked for at any time before.
+TEST_F(ToldEpochs, AnswerThatWaitedExtendsNoView) {
+  join();
+  run_for(4 * kViewNs);
+  ASSERT_EQ(node(1).waiting.size(), 1u);
+  const uint64_t ends_ns = link_->view()->valid_until_ns;
+  register_.answers = false;
+  node(1).answers = node(2).answers = false;
+  std::exchange(node(1).waiting, {}).front()(Reply(EpochReply{tag(2, {1, 3}), 0}));
+  run_for(kMillisecond);
+  EXPECT_EQ(number(), 1u) << "nobody has told the members";
+  EXPECT_EQ(link_->view()->valid_until_ns, ends_ns);
+}
+
+// Its run is not the one that the epoch names: what is reached may be of another fleet.
+TEST_F(ToldEpochs, MemberOfAnotherRunMakesNoClientReachable) {
+  join();
+  run_for(kViewNs);
+  EXPECT_TRUE(link_->reachable());
+  register_.now.epoch.number = 2;
+  for (Member& member : register_.now.epoch.members) member.incarnation += 1'000;
+  node(1).view = node(2).view = {};
+  while (number() == 1) run_for(kMillisecond);
+  EXPECT_TRUE(is_valid());
+  EXPECT_FALSE(link_->reachable());
 }
 
 TEST_F(ToldEpochs, LastsAsLongAsTheViewOfTheNodeThatTold) {

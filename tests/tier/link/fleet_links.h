@@ -58,6 +58,7 @@ class OneNode final : public ControlDialer {
   EpochTag view;     // that it tells of with renewals
   EpochReply epoch;  // that it answers with
   uint64_t asked = 0;
+  std::vector<ReplyCallback> waiting;  // for the next epoch
   uint64_t view_age_ns = 0;
   uint64_t lease_ns = kSecond;
 
@@ -65,7 +66,10 @@ class OneNode final : public ControlDialer {
   struct Link final : ControlLink {
     explicit Link(OneNode& of) : node(of) {}
     void call(Request request, ReplyCallback done) override {
-      node.runtime_.after(0, [&at = node, kind = request.index(), done = std::move(done)] {
+      const auto* epoch = std::get_if<EpochRequest>(&request);
+      const bool waits = epoch != nullptr && epoch->known.number != 0;
+      node.runtime_.after(0, [&at = node, kind = request.index(), waits, done = std::move(done)] {
+        if (waits) return at.waiting.push_back(done);
         done(at.answer(kind));
       });
     }

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "tests/tier/fetch/late_checkers.h"
+#include "tests/tier/fetch/checks/late_checkers.h"
 #include "tests/tier/fleet.h"
 
 namespace farpage {

@@ -1,6 +1,6 @@
 // Histories in which checks of payloads last, end in any order, fail, and find little room.
 #include "tests/support/sim_history.h"
-#include "tests/tier/fetch/late_checkers.h"
+#include "tests/tier/fetch/checks/late_checkers.h"
 
 namespace farpage {
 namespace {

@@ -1,5 +1,5 @@
 // Pages that have landed, and whose payload is still being checked: with replicas.
-#include "tests/tier/fetch/late_checkers.h"
+#include "tests/tier/fetch/checks/late_checkers.h"
 #include "tests/tier/fleet.h"
 
 namespace farpage {
