@@ -41,7 +41,7 @@ class PythonCases:
                             "FARPAGE_LIBRARY": str(pathlib.Path(options.farpage).resolve().parents[1] / "lib/libfarpage.so")}
 
     def command(self, store, role, where, page_bytes, batch):
-        return [self.interpreter, "-B", str(HERE / f"store_{store}.py"), role, where, "--page-bytes", str(page_bytes), "--pages",
+        return [self.interpreter, "-B", str(HERE / "stores" / f"store_{store}.py"), role, where, "--page-bytes", str(page_bytes), "--pages",
                 str(HELD_BYTES // page_bytes), "--batch", str(batch), "--seconds", str(self.seconds)]
 
     @contextlib.contextmanager

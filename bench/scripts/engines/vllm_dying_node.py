@@ -11,6 +11,7 @@ import os
 import pathlib
 import signal
 import socket
+import statistics
 import tempfile
 from unittest import mock
 
@@ -25,12 +26,12 @@ PASSES_MOST = 100
 
 
 class Dying:
-    """An engine over a node that dies. `longest_s`: of the requests of each kind; `extra_s`: by
-    which one of them was longer than the same with its prefix from the node."""
+    """An engine over a node that dies. `took_s`: each request of a kind; `extra_s`: by which one of
+    them was longer than the same with its prefix from the node."""
 
     def __init__(self, engine, start):
         self.engine, self.start, self.node = engine, start, None
-        self.longest_s, self.extra_s, self.requests = {}, {}, {}
+        self.took_s, self.extra_s = {}, {}
 
     def ask(self, kind, numbers, usual_s=()):
         """Asks for these prompts, one after another: how long each took, and how many tokens of
@@ -38,9 +39,8 @@ class Dying:
         answers = self.engine.generate([prompt(number, TOKENS) for number in numbers], new_tokens=1)
         self.engine.settle()
         took_s = [answer.seconds for answer in answers]
-        self.longest_s[kind] = max(self.longest_s.get(kind, 0), *took_s)
+        self.took_s.setdefault(kind, []).extend(took_s)
         self.extra_s[kind] = max(self.extra_s.get(kind, 0), *(took - usual for took, usual in zip(took_s, usual_s)), 0)
-        self.requests[kind] = self.requests.get(kind, 0) + len(answers)
         return took_s, [answer.cached for answer in answers]
 
     def ask_until(self, come, kind, usual_s=()):
@@ -113,14 +113,15 @@ def main():
     os.environ.update(ENVIRONMENT, VLLM_ENABLE_V1_MULTIPROCESSING="0")
     with tempfile.TemporaryDirectory() as folder:
         dying = measure(options, folder)
-    longest_s = dying.longest_s
+    longest_s = {kind: max(took_s) for kind, took_s in dying.took_s.items()}
     print("| | | bound | |\n|---|---|---|---|")
     for kind in ("killed", "stopped"):
-        row(f"node {kind}: longest extra wait of {dying.requests[kind]} requests", dying.extra_s[kind], round(DEADLINE_S + longest_s["computed"], 3), " s")
+        row(f"node {kind}: longest extra wait of {len(dying.took_s[kind])} requests", dying.extra_s[kind], round(DEADLINE_S + longest_s["computed"], 3), " s")
         print(f"| the longest of them / the longest with the prefix in the node | {longest_s[kind] / longest_s['in the node']:.3g} | | |")
         print(f"| the longest of them, less the longest that computing took | {longest_s[kind] - longest_s['computed']:.3g} s | | |")
     for kind in ("in the node", "computed"):
-        print(f"| longest of {dying.requests[kind]} requests, prefix {kind} | {longest_s[kind]:.3g} s | | |")
+        took_s = dying.took_s[kind]
+        print(f"| {len(took_s)} requests, prefix {kind}: half of them took, and the longest | {statistics.median(took_s):.3g} s, {max(took_s):.3g} s | | |")
 
 
 if __name__ == "__main__":

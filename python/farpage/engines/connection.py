@@ -54,7 +54,8 @@ class Connection:
             # Exhausted: the node has as many clients as it can serve, and some of them may go.
             except (farpage.UnavailableError, farpage.FarpageTimeoutError, farpage.ExhaustedError) as error:
                 end = "" if str(error).endswith(("?", ".")) else "."
-                self._tell(logging.WARNING, f"{error}{end} Farpage tries again every {FIRST_PAUSE_S} to {LONGEST_PAUSE_S:g} s; until a node answers, every page is a miss")
+                self._tell(logging.WARNING, f"{error}{end} docs/engines.md says which --page-bytes the engine's pages need. Farpage tries again every {FIRST_PAUSE_S} to "
+                                            f"{LONGEST_PAUSE_S:g} s; until a node answers, every page is a miss")
                 self._has_tried.set()
                 self._is_ending.wait(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
@@ -62,7 +63,9 @@ class Connection:
             except Exception as error:  # an engine's thread never sees it
                 self._tell(logging.ERROR, f"{error}; every page is a miss until this is mended and the engine starts again")
                 return
-            self._tell(logging.INFO, "connected")
+            # As loud as what was said before.
+            level = logging.INFO if pause_s == FIRST_PAUSE_S else logging.WARNING
+            self._tell(level, f"a node has answered: its pages are of up to {self.client.page_bytes} bytes")
             return
 
     def _opened(self) -> farpage.Client:

@@ -79,7 +79,7 @@ class FarpageConnector:
         check(timeout_ms=timeout_ms, store_timeout_ms=store_timeout_ms, store_bytes=store_bytes, start_ms=start_ms, model=model, dtype=dtype, layout=layout,
               chunk_tokens=chunk_tokens, engine=engine, salt=salt, cost_model=cost_model, prefill_tokens_per_s=prefill_tokens_per_s,
               allow_untested=allow_untested, **settings)
-        refuse_others("FarpageConnector", settings)
+        refuse_others("FarpageAdapter" if tells_types else "FarpageConnector", settings)
         check_version("LMCache", lmcache.__version__, allow_untested)
         warn_of_what_keys_lack(model, engine=engine, layout=layout, **({} if tells_types else {"dtype": dtype}))
         # LMCache's own key names model, rank, group, content and tenant.
@@ -131,6 +131,12 @@ class FarpageConnector:
                 _os.eventfd_read(self._fd)
             answers, self._answers = self._answers, []
         return answers
+
+    def why_no_node(self) -> str:
+        """Empty once a node has answered."""
+        if self._fd < 0:
+            return "the adapter is closed"
+        return "" if self._connection.client is not None else self._connection.why_not
 
     def close(self) -> None:
         """Returns with nothing in flight. In the child of a fork the parent keeps what it has."""
@@ -352,7 +358,7 @@ class FarpageAdapter(native_connector_l2_adapter.NativeConnectorL2Adapter):  # t
         _told(self._objects.of_keys(keys, {}), super().delete, keys)
 
     def report_status(self) -> dict[str, Any]:
-        return {**super().report_status(), "type": "farpage", **self._connector.figures.status()}
+        return {**super().report_status(), "type": "farpage", "why_no_node": self._connector.why_no_node(), **self._connector.figures.status()}
 
 
 def _told(layouts: Sequence[str], call: Callable[..., Any], *arguments: Any) -> Any:

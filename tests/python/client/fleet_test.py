@@ -77,6 +77,15 @@ class ListTest(FleetCase):
         self.assert_there(client, 0, PAGES)
         self.assertEqual(client.statistics().near_ready, PAGES)
 
+    def test_links_that_rest_come_back(self):
+        nodes = self.start_members()
+        client = self.open(cluster={"nodes": self.node_list()}, rest_ms=500)
+        for first in (0, PAGES):
+            self.put_until_acknowledged(client, first, PAGES)
+            self.assert_there(client, 0, first + PAGES)
+            self.assertTrue(wait_until(lambda: all(self.status(node)["clients"] == len(NAMES) - 1 for node in nodes.values())),
+                            "only the members are left")
+
     def test_each_page_outlives_a_node(self):
         nodes = self.start_members()
         client = self.open(cluster={"nodes": self.node_list()})

@@ -47,7 +47,14 @@ class LmcacheFiguresTest(Case):
                 if form == "plugin":
                     status = l2.adapter.report_status()
                     self.assertEqual(status["pages"], {"stored": 6, "found": 6, "ready": loaded, "miss": 2})
+                    self.assertEqual(status["why_no_node"], "")
                     self.assertEqual(status["bytes"], {"store": 6 * PAGE_BYTES, "load": loaded * PAGE_BYTES})
+
+    def test_the_status_says_why_there_is_no_node(self):
+        l2 = L2(self, "plugin", str(self.folder / "none.sock"), connect_ms=100)
+        self.assertTrue(wait_until(lambda: "start one" in l2.adapter.report_status()["why_no_node"]), l2.adapter.report_status())
+        l2.connector.close()
+        self.assertEqual(l2.connector.why_no_node(), "the adapter is closed")
 
     def test_losses_have_their_reason_and_are_stalls(self):
         l2 = self.l2(timeout_ms=100)

@@ -1,13 +1,10 @@
 """Farpage as LMCache's L2, in both forms, on LMCache's own code: its adapters, `lmcache bench l2`
 and its fault injector. Runs in an environment with LMCache (scripts/test-engines)."""
 
-import json
 import os
 import pathlib
-import re
 import select
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -470,30 +467,6 @@ class LmcacheTest(Case):
             with self.assertRaisesRegex(farpage.InvalidError, "allow_untested"):
                 FarpageConnector(node=str(self.node.socket))
             FarpageConnector(node=str(self.node.socket), allow_untested=True).close()
-
-    # ---- Its own bench
-
-    def test_lmcache_bench_l2(self):
-        tcp = self.node_listening("tcp://127.0.0.1:0", "tcp")
-        for form in self.both_forms():
-            for node in (self.node, tcp):
-                self.bench(spec(form, node.address, timeout_ms=20_000, store_timeout_ms=20_000))
-
-    def test_lmcache_bench_l2_behind_its_fault_injector(self):
-        """Which drops the third key of each load, and nothing else."""
-        for form in self.both_forms():
-            inner = spec(form, self.node.address, timeout_ms=20_000, store_timeout_ms=20_000)
-            self.bench({"type": "fault_inject", "gap_indices": [2], "inner": inner}, loaded=30)
-
-    def bench(self, adapter, loaded=32):
-        command = [str(pathlib.Path(sys.executable).parent / "lmcache"), "bench", "l2", "--no-skip-verify", "--num-keys", "16", "--data-size-kb",
-                   "256", "--rounds", "2", "--in-flight", "2", "--lookup-max-hit-rate", "0.5", "--l2-adapter", json.dumps(adapter)]
-        environment = {**self.environment, "PYTHONPATH": f"{PYTHON}:{os.environ.get('PYTHONPATH', '')}"}
-        ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=240, check=False)
-        self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
-        self.assertIn("All 32 keys data verified OK", ended.stdout)
-        for what, count in (("success_keys", 32), ("found", 16), ("loaded", loaded)):
-            self.assertEqual(re.findall(rf"{what}=(\d+)/", ended.stdout), [str(count)] * 3, ended.stdout)
 
 
 if __name__ == "__main__":

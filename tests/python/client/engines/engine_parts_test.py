@@ -31,7 +31,7 @@ class ConnectionTest(Case):
     def test_a_question_ends_its_sentence(self):
         stop_node(self, self.start_node())
         connection = self.connection()
-        self.assertTrue(wait_until(lambda: "is it stopped? Farpage tries again" in connection.why_not), connection.why_not)
+        self.assertTrue(wait_until(lambda: "is it stopped? docs/engines.md says" in connection.why_not), connection.why_not)
 
     def test_a_node_that_comes_later_is_used(self):
         connection = self.connection()

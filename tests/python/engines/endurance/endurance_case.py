@@ -13,6 +13,7 @@ import pathlib
 import random
 import signal
 import sys
+import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[4] / "python"))
@@ -29,6 +30,7 @@ SLACK_S = 10  # what a busy machine adds to one operation
 KEYS, BATCH = 24, 8  # of each worker; at most so many pages in one operation
 TRASH = 0x5A  # lies in memory that belongs to nobody
 FAULTS, REOPENS = ("stop", "restart", "replace", "stop and kill"), 20
+OPERATORS = "operations"  # the threads of the test
 KINDS = (*["store"] * 4, *["load"] * 5, "exists", "remove")
 
 
@@ -87,8 +89,9 @@ class Worker:
 
 
 def held():
-    """What this process has of things that it could leak."""
-    descriptors, threads = collections.Counter(), os.listdir("/proc/self/task")
+    """What this process has of things that it could leak. The test's own threads are none."""
+    descriptors, threads = collections.Counter(), len(os.listdir("/proc/self/task"))
+    threads -= sum(thread.name.startswith(OPERATORS) for thread in threading.enumerate())
     for each in os.listdir("/proc/self/fd"):
         try:
             descriptors[os.readlink(f"/proc/self/fd/{each}").split(":")[0]] += 1
@@ -96,7 +99,7 @@ def held():
             continue
     with open("/proc/self/maps", encoding="utf-8") as maps:
         mapped = sum("memfd" in line or "farpage" in line and ".so" not in line for line in maps)
-    return {"threads": len(threads), **descriptors, "mappings of nodes": mapped, "files of shared memory": sum(str(os.getpid()) in name for name in os.listdir("/dev/shm"))}
+    return {"threads": threads, **descriptors, "mappings of nodes": mapped, "files of shared memory": sum(str(os.getpid()) in name for name in os.listdir("/dev/shm"))}
 
 
 class EnduranceCase(Case):
@@ -147,7 +150,7 @@ class EnduranceCase(Case):
         chance = random.Random("faults")
         connected = held()
         each = self.OPERATIONS // self.COUNT // len(self.workers)
-        with concurrent.futures.ThreadPoolExecutor(len(self.workers)) as pool:
+        with concurrent.futures.ThreadPoolExecutor(len(self.workers), thread_name_prefix=OPERATORS) as pool:
             for number in range(self.COUNT):
                 until = sum(worker.counts["operations"] for worker in self.workers) + chance.randrange(each // 2) * len(self.workers)
                 begun = [pool.submit(worker.run, each) for worker in self.workers]
