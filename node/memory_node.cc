@@ -115,7 +115,7 @@ Result<std::unique_ptr<MemoryNode>> MemoryNode::create(const NodeOptions& option
   auto member =
       FleetMember::create(made.options_, runtime, fabric, fleet, {self, made.run_.incarnation},
                           *made.run_.store, made.run_.versions->open_ns(),
-                          {[&made] { made.writes_->refuse_waiting(); }, std::move(left_out)});
+                          {[&made] { made.writes_->epoch_changed(); }, std::move(left_out)});
   if (!member) return tl::unexpected(member.error());
   made.member_ = std::move(*member);
   made.writes_ =

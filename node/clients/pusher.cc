@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace farpage {
 namespace {
@@ -11,6 +12,9 @@ constexpr uint64_t kConnectNs = 2 * kSecond;
 // Of all clients at one time: one that cannot be reached holds a thread until kConnectNs.
 constexpr uint64_t kMostConnecting = 16;
 constexpr uint64_t kLookNs = 100 * kMicrosecond;  // at writes that are under way
+// Between two looks at clients' messages.
+constexpr size_t kPushLanes = 64;
+constexpr uint64_t kPushBytes = 4 * kMiB;
 
 // Memory of the waiting pages, and a landing on this host: the first writer of its memory has to
 // pay for it.
@@ -143,7 +147,8 @@ Reply Pusher::push(ClientId id, const PushRequest& request) {
   auto reply =
       lane->path->enqueue(request, now + std::min(request.patience_ns, limits_.patience_ns));
   if (!reply) return refuse(reply.error());
-  if (std::ranges::find(active_, active) == active_.end()) active_.push_back(active);
+  if (!std::exchange(lane->active, true)) active_.push_back(active);
+  turns_in_vain_ = 0;
   pump_in(0);
   return std::move(*reply);
 }
@@ -166,24 +171,37 @@ void Pusher::pump_in(uint64_t delay_ns) {
   });
 }
 
-// One turn for each lane.
+// One lane's turn. False: it has nothing to do any more.
+bool Pusher::turn(const Active& active, uint64_t now_ns) {
+  Lane* lane = find(active);
+  if (lane == nullptr) return false;
+  const auto moved = lane->path->turn(now_ns);
+  if (!moved) {
+    end(std::move(lane->grant), *lane->path);
+    counts_.lanes -= std::erase_if(clients_.at(active.client).lanes,
+                                   [&](const Lane& ended) { return ended.id == active.lane; });
+    return false;
+  }
+  moved_bytes_ += *moved * store_.geometry().slot_bytes();
+  if (*moved > 0) turns_in_vain_ = 0;
+  lane->active = !lane->path->idle();
+  return lane->active;
+}
+
 void Pusher::pump() {
   const uint64_t now = runtime_.clock().now_ns();
-  bool any_ended = false;
-  std::erase_if(active_, [&](const Active& active) {
-    Lane* lane = find(active);
-    if (lane == nullptr) return true;
-    const auto turned = lane->path->turn(now);
-    if (!turned) {
-      end(std::move(lane->grant), *lane->path);
-      counts_.lanes -= std::erase_if(clients_.at(active.client).lanes,
-                                     [&](const Lane& ended) { return ended.id == active.lane; });
-      return true;
-    }
-    any_ended |= *turned > 0;
-    return lane->path->idle();
-  });
-  if (!active_.empty()) pump_in(any_ended ? 0 : kLookNs);
+  moved_bytes_ = 0;
+  size_t turns = std::min(active_.size(), kPushLanes);
+  for (; turns > 0 && moved_bytes_ < kPushBytes; --turns) {
+    const Active next = active_.front();
+    active_.pop_front();
+    ++turns_in_vain_;
+    if (turn(next, now)) active_.push_back(next);
+  }
+  if (active_.empty()) return;
+  const bool is_idle = turns_in_vain_ > active_.size();
+  if (is_idle) turns_in_vain_ = 0;
+  pump_in(is_idle ? kLookNs : 0);
 }
 
 }  // namespace farpage

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <unordered_map>
@@ -43,6 +44,7 @@ class Pusher {
     uint64_t id;
     MemoryBudget::Grant grant;
     std::unique_ptr<PushPath> path;
+    bool active = false;  // it is in `active_`
   };
   // The rest of a lane: its connection goes, with its mappings, and then the grant.
   struct Remains {
@@ -52,7 +54,6 @@ class Pusher {
   struct Active {
     ClientId client;
     uint64_t lane;
-    bool operator==(const Active&) const = default;
   };
   struct Client {
     bool opening = false;
@@ -66,6 +67,7 @@ class Pusher {
               const std::function<void(Reply)>& done);
   void end(MemoryBudget::Grant grant, PushPath& path);
   Lane* find(const Active& lane);
+  bool turn(const Active& active, uint64_t now_ns);
   void pump();
   void pump_in(uint64_t delay_ns);
 
@@ -76,7 +78,10 @@ class Pusher {
   const Limits limits_;
   const std::shared_ptr<FabricGate> gate_;
   std::unordered_map<ClientId, Client> clients_;
-  std::vector<Active> active_;  // lanes on which something waits or is under way
+  // Lanes on which something waits or is under way, in the order of their turns.
+  std::deque<Active> active_;
+  size_t turns_in_vain_ = 0;  // of them, since one moved something
+  uint64_t moved_bytes_ = 0;  // by this pump
   uint64_t last_lane_ = 0;
   uint64_t connecting_ = 0;
   PushCounts counts_;

@@ -1,7 +1,8 @@
 #include "node/clients/write_queue.h"
 
 #include <algorithm>
-#include <unordered_set>
+#include <iterator>
+#include <utility>
 
 #include "pagetable/guards.h"
 #include "pagetable/touch_log.h"
@@ -9,7 +10,10 @@
 namespace farpage {
 namespace {
 
-constexpr uint64_t kPumpBytes = 4 * kMiB;  // between two looks at other clients' messages
+// Between two looks at other clients' messages.
+constexpr uint64_t kPumpBytes = 4 * kMiB;
+constexpr uint64_t kPageBytes = 8 * kKiB;  // in the time of which a page of no bytes is written
+constexpr size_t kPumpWrites = 256;
 // Likewise, of all clients together. A policy takes longer for a touch than CLOCK, which sets a
 // bit.
 constexpr uint64_t kTouches = 16 * kTouchRingSlots;
@@ -61,13 +65,13 @@ WriteQueue::WriteQueue(Runtime& runtime, Clients& clients, PageStore& store, Ver
 void WriteQueue::commit(ClientId client, CommitRequest request, std::function<void(Reply)> done) {
   const uint64_t deadline = deadline_of(request.patience_ns);
   enqueue(std::make_shared<Write>(
-      Write{client, std::move(request), deadline, std::move(done), 0, 0, {}, 0, {}}));
+      Write{client, std::move(request), deadline, std::move(done), epochs_, 0, 0, {}, 0, {}}));
 }
 
 void WriteQueue::remove(ClientId client, RemoveRequest request, std::function<void(Reply)> done) {
   const uint64_t deadline = deadline_of(request.patience_ns);
   enqueue(std::make_shared<Write>(
-      Write{client, std::move(request), deadline, std::move(done), 0, 0, {}, 0, {}}));
+      Write{client, std::move(request), deadline, std::move(done), epochs_, 0, 0, {}, 0, {}}));
 }
 
 uint64_t WriteQueue::deadline_of(uint64_t patience_ns) const {
@@ -84,60 +88,115 @@ void WriteQueue::enqueue(WritePtr write) {
   write->grant = std::move(*grant);
   if (!client.add_waiting()) return write->done(kTooManyWait);
   write->results.resize(write->pages());
-  const bool at_once = waiting_.empty() || std::holds_alternative<RemoveRequest>(write->request);
-  waiting_.push_back(std::move(write));
-  if (at_once) return pump();
-  timer_.arm_now();
+  const bool is_remove = std::holds_alternative<RemoveRequest>(write->request);
+  const bool is_first = is_remove ? !of_client_.contains(write->client) : waiting_.empty();
+  if (!is_first) {
+    wait_in_line(std::move(write));
+    return look_again();
+  }
+  touches_collected_ = false;
+  Turn turn = {runtime_.clock().now_ns(), kPumpBytes};
+  if (advance(write, turn)) {
+    if (write->open == 0) finish(*write);
+    return;
+  }
+  wait_in_line(std::move(write));
+  if (turn.budget_bytes == 0) return look_again();
+  pass_wake_ns_ = std::min(pass_wake_ns_, turn.wake_ns);
+  timer_.arm(turn.wake_ns);
+}
+
+void WriteQueue::wait_in_line(WritePtr write) {
+  const auto [known, is_new] = of_client_.try_emplace(write->client);
+  if (is_new) known->second = waiting_.insert(waiting_.end(), {write->client, pass_, {}});
+  known->second->writes.push_back(std::move(write));
 }
 
 void WriteQueue::disconnected(ClientId client) {
-  std::erase_if(waiting_, [client](const WritePtr& write) { return write->client == client; });
+  const auto known = of_client_.find(client);
+  if (known == of_client_.end()) return;
+  if (next_ == known->second) ++next_;
+  waiting_.erase(known->second);
+  of_client_.erase(known);
+}
+
+void WriteQueue::epoch_changed() {
+  ++epochs_;
+  look_again();
+}
+
+void WriteQueue::look_again() {
+  again_ = true;
+  if (!waiting_.empty()) timer_.arm_now();
+}
+
+void WriteQueue::refuse_waiting() {
+  next_ = waiting_.end();
+  of_client_.clear();
+  for (const Waiting& waiting : std::exchange(waiting_, {})) {
+    for (const WritePtr& write : waiting.writes) {
+      if (clients_.contains(write->client)) refuse(*write);
+    }
+  }
 }
 
 // A refused client sends all of it again, and pages that have begun may have been read already: the
 // node answers for those page by page.
-void WriteQueue::refuse_waiting() {
-  const Refusal refusal = {Code::kOtherEpoch, "this node is in another epoch", epoch_->tag()};
-  for (const WritePtr& write : std::exchange(waiting_, {})) {
-    if (write->begun > 0) {
-      give_up_rest(*write, Code::kOtherEpoch);
-      if (write->open == 0) finish(*write);
-      continue;
-    }
-    const auto client = clients_.find(write->client);
-    if (client == clients_.end()) continue;
-    client->second.remove_waiting();
-    std::exchange(write->done, nullptr)(refusal);
+void WriteQueue::refuse(Write& write) {
+  if (write.begun > 0) {
+    give_up_rest(write, Code::kOtherEpoch);
+    if (write.open == 0) finish(write);
+    return;
   }
+  clients_.at(write.client).remove_waiting();
+  std::exchange(write.done, nullptr)(
+      Refusal{Code::kOtherEpoch, "this node is in another epoch", epoch_->tag()});
 }
 
 void WriteQueue::pump() {
-  timer_.disarm();
-  Turn turn = {runtime_.clock().now_ns(), kNever, kPumpBytes};
   touches_collected_ = false;
-  std::vector<WritePtr> begun;
-  std::unordered_set<ClientId> blocked;  // their commits do not overtake one another
-  for (size_t i = 0; i < waiting_.size() && turn.budget_bytes > 0;) {
-    const WritePtr write = waiting_[i];
-    const bool is_commit = std::holds_alternative<CommitRequest>(write->request);
-    if (is_commit && blocked.contains(write->client)) {
-      ++i;
-      continue;
-    }
-    if (!advance(write, turn)) {
-      if (is_commit) blocked.insert(write->client);
-      ++i;
-      continue;
-    }
-    begun.push_back(write);
-    waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i));
+  if (pass_is_over()) {
+    ++pass_;
+    next_ = waiting_.begin();
+    pass_wake_ns_ = kNever;
+    again_ = false;
   }
-  if (turn.budget_bytes == 0) turn.wake_ns = turn.now_ns;
-  if (!waiting_.empty()) timer_.arm(turn.wake_ns);
+  Turn turn = {runtime_.clock().now_ns(), kPumpBytes};
+  std::vector<WritePtr> begun;
+  for (size_t seen = 0; !pass_is_over() && seen < kPumpWrites && turn.budget_bytes > 0;) {
+    const Place place = next_++;
+    seen += place->writes.size();
+    advance_all(*place, turn, begun);
+    if (!place->writes.empty()) continue;
+    of_client_.erase(place->client);
+    waiting_.erase(place);
+  }
+  if (turn.budget_bytes == 0) again_ = true;  // for the last client's others
+  pass_wake_ns_ = std::min(pass_wake_ns_, turn.wake_ns);
+  if (!waiting_.empty()) {
+    timer_.arm(pass_is_over() && !again_ ? pass_wake_ns_ : turn.now_ns);
+  }
   // Last, because an answer that cannot be sent ends its client, and with it that client's commits.
   for (const WritePtr& write : begun) {
-    if (write->open == 0) finish(*write);
+    if (write->epochs != epochs_) {
+      if (clients_.contains(write->client)) refuse(*write);
+    } else if (write->open == 0) {
+      finish(*write);
+    }
   }
+}
+
+// The client's commits do not overtake one another.
+void WriteQueue::advance_all(Waiting& waiting, Turn& turn, std::vector<WritePtr>& begun) {
+  bool is_blocked = false;
+  std::erase_if(waiting.writes, [&](const WritePtr& write) {
+    const bool is_commit = std::holds_alternative<CommitRequest>(write->request);
+    if (turn.budget_bytes == 0 || (is_commit && is_blocked)) return false;
+    const bool all = write->epochs != epochs_ || advance(write, turn);
+    is_blocked |= is_commit && !all;
+    if (all) begun.push_back(write);
+    return all;
+  });
 }
 
 // True: every page has been begun, or refused.
@@ -201,9 +260,8 @@ bool WriteQueue::begin_pages(Write& write, Turn& turn, Batch& batch) {
     if (result.code == Code::kExhausted && store_.next_slot_ns() > now) {
       return wait(write, turn, store_.next_slot_ns(), Code::kExhausted);
     }
-    if (commit != nullptr) {
-      turn.budget_bytes -= std::min<uint64_t>(turn.budget_bytes, commit->pages[page].payload_bytes);
-    }
+    const uint64_t payload_bytes = commit == nullptr ? 0 : commit->pages[page].payload_bytes;
+    turn.budget_bytes -= std::min<uint64_t>(turn.budget_bytes, payload_bytes + kPageBytes);
     ++write.begun;
     if (result.code == Code::kOk && replica_sender_ != nullptr) {
       write.results[page] = result;
@@ -275,7 +333,7 @@ CommitResult WriteQueue::remove_page(Write& write, const PageKey& key) {
   }
   write.removed += found ? 1 : 0;
   counts_.removes += found ? 1 : 0;
-  if (found && waiting_.size() > 1) timer_.arm_now();
+  if (found) look_again();
   return {Code::kOk, version};
 }
 
@@ -312,7 +370,7 @@ void WriteQueue::replicated(const WritePtr& write, size_t page, Code code) {
       write->why = replica_sender_->unanswered(write->key(page));
     }
   }
-  if (!waiting_.empty()) timer_.arm_now();
+  look_again();
   if (write->open == 0 && write->begun == write->pages()) finish(*write);
 }
 

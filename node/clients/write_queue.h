@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -23,7 +25,8 @@ namespace farpage {
 using Clients = std::map<ClientId, ClientSession>;
 
 // Puts and removes, from their request to their answer: they wait for their bytes, for slots, for
-// puts to open, and for the replicas of their keys (PUT of the protocol). On the runtime's thread.
+// puts to open, and for the replicas of their keys (PUT of the protocol). The queue passes over
+// what waits in turns, a client after the other. On the runtime's thread.
 class WriteQueue {
  public:
   struct Counts {
@@ -44,9 +47,11 @@ class WriteQueue {
   // read what the remove names (rule 9).
   void remove(ClientId client, RemoveRequest request, std::function<void(Reply)> done);
   void disconnected(ClientId client);
-  // The epoch has changed: what has not begun is refused with the one that it is now, and of what
-  // has begun in part no further page begins. The sender ends pages that are being
+  // The epoch has changed: the next turns refuse what has not begun, with the epoch that it is now,
+  // and of what has begun in part no further page begins. The sender ends pages that are being
   // replicated.
+  void epoch_changed();
+  // The same for all that waits, at once.
   void refuse_waiting();
 
   const Counts& counts() const { return counts_; }
@@ -57,8 +62,9 @@ class WriteQueue {
     std::variant<CommitRequest, RemoveRequest> request;
     uint64_t deadline_ns;
     std::function<void(Reply)> done;
-    size_t begun = 0;  // pages
-    size_t open = 0;   // that are being replicated
+    uint64_t epochs = 0;  // that had changed when it came
+    size_t begun = 0;     // pages
+    size_t open = 0;      // that are being replicated
     std::vector<CommitResult> results;
     uint64_t removed = 0;
     MemoryBudget::Grant grant = {};  // of what is here
@@ -70,10 +76,17 @@ class WriteQueue {
     EpochTag epoch() const;
   };
   using WritePtr = std::shared_ptr<Write>;
+  // A client's, in the order in which they came.
+  struct Waiting {
+    ClientId client;
+    uint64_t joined;  // in this pass
+    std::deque<WritePtr> writes;
+  };
+  using Place = std::list<Waiting>::iterator;
   struct Turn {
     uint64_t now_ns;
-    uint64_t wake_ns = kNever;
     uint64_t budget_bytes;
+    uint64_t wake_ns = kNever;
   };
 
   struct Batch {
@@ -83,9 +96,14 @@ class WriteQueue {
 
   uint64_t deadline_of(uint64_t patience_ns) const;
   void enqueue(WritePtr write);
+  void wait_in_line(WritePtr write);
+  bool pass_is_over() const { return next_ == waiting_.end() || next_->joined == pass_; }
   // Does what can be done now; arranges to be called again for the rest.
   void pump();
+  void advance_all(Waiting& waiting, Turn& turn, std::vector<WritePtr>& begun);
   bool advance(const WritePtr& write, Turn& turn);
+  void look_again();
+  void refuse(Write& write);
   bool begin_pages(Write& write, Turn& turn, Batch& batch);
   static void give_up_rest(Write& write, Code code);
   bool wait(Write& write, Turn& turn, uint64_t until_ns, Code code);
@@ -106,7 +124,13 @@ class WriteQueue {
   Versions& versions_;
   const NodeEpoch* epoch_;
   ReplicaSender* replica_sender_;
-  std::deque<WritePtr> waiting_;
+  std::list<Waiting> waiting_;  // in the order in which their clients began to wait
+  std::unordered_map<ClientId, Place> of_client_;
+  uint64_t pass_ = 0;               // over those that were in line when it began
+  Place next_ = waiting_.end();     // where it goes on
+  uint64_t pass_wake_ns_ = kNever;  // when something is due that the pass has seen
+  bool again_ = false;              // something has changed for what the pass has seen
+  uint64_t epochs_ = 0;             // that have changed
   TurnTimer timer_;                 // of pump()
   bool touches_collected_ = false;  // in this turn of pump()
   ClientId touched_last_ = 0;       // whose touches were collected last

@@ -112,6 +112,24 @@ TEST_F(Pushing, PagesLieInTheirPlacesAsInTheirSlots) {
   EXPECT_EQ(client.header(1).magic, 0u);
 }
 
+// More than have a turn at one time.
+TEST_F(Pushing, EveryLaneOfManyHasItsPages) {
+  put(1);
+  put(2);
+  std::vector<std::unique_ptr<LandingClient>> clients;
+  for (int i = 0; i < 200; ++i) {
+    clients.push_back(std::make_unique<LandingClient>(node_));
+    ASSERT_EQ(code_of(clients.back()->open()), Code::kOk);
+  }
+  for (const auto& client : clients) ASSERT_EQ(client->ask(client->push_of({1, 2})), Code::kOk);
+  node_.run_for(kMillisecond);
+  for (const auto& client : clients) {
+    EXPECT_EQ(client->immediates(), std::vector{make_immediate(3, 1)});
+    EXPECT_EQ(client->header(0).key, sim_key(1));
+    EXPECT_EQ(client->header(1).key, sim_key(2));
+  }
+}
+
 // A landing's places are slots of one piece, wherever the node keeps its headers.
 TEST(PushingApart, PagesLieInTheirPlacesInOnePiece) {
   NodeOptions options = SimNode::small_options();

@@ -1,0 +1,146 @@
+// Puts and removes of many clients that wait at one node, in virtual time: the node passes over
+// them in turns, so that other messages come between.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/node/raw_client.h"
+#include "tests/node/sim_node.h"
+
+namespace farpage {
+namespace {
+
+constexpr size_t kClients = 900;
+constexpr size_t kMostInATurn = 256;
+constexpr size_t kMostPagesInATurn = 512;
+constexpr uint64_t kLongNs = 30 * kSecond;
+
+class WriteTurns : public testing::Test {
+ protected:
+  WriteTurns() : cluster_(1, options()), raw_(cluster_) {
+    EXPECT_TRUE(raw_.wait_for([&] {
+      return cluster_.epochs()->current().all_confirmed() &&
+             raw_.epoch_now().members.size() == cluster_.nodes();
+    }));
+    raw_.run_for(200 * kMillisecond);
+    number_ = raw_.number_with({0});
+  }
+
+  static SimClusterOptions options() {
+    SimClusterOptions options;
+    options.nodes = 3;
+    options.replicas = 2;
+    options.uses_register = true;
+    return options;
+  }
+  ClientId connect() {
+    const ClientId client = service().connected().value();
+    HelloRequest hello{kControlProtocol, kPageFormat};
+    hello.epoch = raw_.tag();
+    service().handle(client, std::move(hello), [](const Reply& reply) {
+      EXPECT_TRUE(std::holds_alternative<HelloReply>(reply));
+    });
+    raw_.run_for(0);
+    return client;
+  }
+  // Waits for bytes that never come: it has no staging.
+  void commit(ClientId client, uint64_t patience_ns) {
+    CommitRequest request{1, patience_ns, {CommitPage{RawClient::key(number_), 0, 1, 0}}};
+    request.epoch = raw_.tag();
+    service().handle(client, std::move(request),
+                     [this](Reply reply) { replies_.push_back(std::move(reply)); });
+  }
+  // The most that are answered between two messages of others, until all are.
+  size_t most_at_once(size_t all, uint64_t patience_ns) {
+    size_t most = 0, before = replies_.size();
+    EXPECT_TRUE(cluster_.world().wait_until(cluster_.now_ns() + patience_ns, [&] {
+      most = std::max(most, replies_.size() - before);
+      before = replies_.size();
+      return before == all;
+    }));
+    return most;
+  }
+  NodeService& service() { return cluster_.node_service(0); }
+
+  SimCluster cluster_;
+  RawClient raw_;
+  uint64_t number_ = 0;
+  std::vector<Reply> replies_;
+};
+
+TEST_F(WriteTurns, PutsWhoseTimeEndsAtOnceAreAnsweredInTurns) {
+  constexpr uint64_t kPatienceNs = 50 * kMillisecond;
+  for (size_t i = 0; i < kClients; ++i) commit(connect(), kPatienceNs);
+  const uint64_t begun_ns = cluster_.now_ns();
+  EXPECT_LE(most_at_once(kClients, kSecond), kMostInATurn);
+  EXPECT_EQ(cluster_.now_ns(), begun_ns + kPatienceNs);
+  for (const Reply& reply : replies_) {
+    EXPECT_EQ(std::get<CommitReply>(reply).results.at(0).code, Code::kAborted);
+  }
+}
+
+TEST_F(WriteTurns, PutsThatWaitAreRefusedInTurnsOnceTheEpochIsAnother) {
+  for (size_t i = 0; i < kClients; ++i) commit(connect(), kLongNs);
+  cluster_.end_node(NodeEnd::kPowerLost, 2);
+  EXPECT_LE(most_at_once(kClients, kLongNs / 2), kMostInATurn);
+  for (const Reply& reply : replies_) {
+    const auto* refusal = std::get_if<Refusal>(&reply);
+    ASSERT_NE(refusal, nullptr);
+    EXPECT_EQ(refusal->code, Code::kOtherEpoch);
+    EXPECT_EQ(refusal->epoch, raw_.tag());
+  }
+}
+
+// As where an answer cannot be sent.
+TEST_F(WriteTurns, RefusalMayEndItsClientAndOthers) {
+  std::vector<ClientId> clients;
+  for (size_t i = 0; i < kClients; ++i) clients.push_back(connect());
+  size_t answered = 0;
+  for (size_t i = 0; i < kClients; ++i) {
+    CommitRequest request{1, kLongNs, {CommitPage{RawClient::key(number_), 0, 1, 0}}};
+    request.epoch = raw_.tag();
+    service().handle(clients[i], std::move(request), [&, i](const Reply&) {
+      ++answered;
+      for (size_t gone = i; gone < std::min(i + 10, kClients); ++gone) {
+        service().disconnected(clients[gone]);
+      }
+    });
+  }
+  cluster_.end_node(NodeEnd::kPowerLost, 2);
+  raw_.run_for(kLongNs / 2);
+  EXPECT_GE(answered, kClients / 10);
+  EXPECT_LT(answered, kClients);
+}
+
+TEST_F(WriteTurns, ClientsThatGoWhileOthersAreAnsweredAreNotAnswered) {
+  std::vector<ClientId> clients;
+  for (size_t i = 0; i < kClients; ++i) clients.push_back(connect());
+  for (const ClientId client : clients) commit(client, 50 * kMillisecond);
+  cluster_.world().wait_until(cluster_.now_ns() + kSecond, [&] { return !replies_.empty(); });
+  const size_t answered = replies_.size();
+  ASSERT_LE(answered, kMostInATurn);
+  for (size_t i = answered; i < kClients; i += 2) service().disconnected(clients[i]);
+  raw_.run_for(kSecond);
+  EXPECT_EQ(replies_.size(), answered + (kClients - answered) / 2);
+}
+
+// Nothing of it moves bytes.
+TEST(WriteTurnsAlone, LargeRemoveIsDoneInTurns) {
+  SimNode node;
+  SimClient client(node);
+  ASSERT_EQ(client.put(kMaxRemoveKeys - 1).code, Code::kOk);
+  RemoveRequest request;
+  for (uint64_t i = 0; i < kMaxRemoveKeys; ++i) request.keys.push_back(sim_key(i));
+  request.patience_ns = kLongNs;
+  std::optional<Reply> answer;
+  node.service().handle(client.id(), std::move(request),
+                        [&](Reply reply) { answer = std::move(reply); });
+  size_t turns = 0;
+  node.world().wait_until(node.now(), [&] { return ++turns, answer.has_value(); });
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(std::get<RemoveReply>(*answer).removed, 1u);
+  EXPECT_GE(turns, kMaxRemoveKeys / kMostPagesInATurn);
+}
+
+}  // namespace
+}  // namespace farpage
