@@ -19,9 +19,11 @@ constexpr size_t kMostPages = 64;    // in a portion
 constexpr uint64_t kPutShare = 4;    // puts have a fourth as many blocks as fetches
 
 // Nothing tells of a copy's end, or of a stream's. After a copy was started, the thread keeps its
-// core for so long, and then looks now and then: seldom, if nobody waits for it any more.
+// core for so long, and then looks now and then: the more seldom the longer it lasts, and seldom if
+// nobody waits for it any more.
 constexpr uint64_t kKeepCoreNs = 200 * kMicrosecond;
 constexpr uint64_t kLookNs = 20 * kMicrosecond;
+constexpr uint64_t kLookShare = 64;  // of the time that a copy has lasted, until the next look
 constexpr uint64_t kLateLookNs = kMillisecond;
 constexpr uint64_t kStallNs = 5 * kSecond;  // until a warning says that copies do not end
 
@@ -316,8 +318,12 @@ void GpuDriver::wait(uint64_t until_ns) {
       ::sched_yield();
       return;
     }
-    const bool is_urgent = (is_copying && is_awaited_) || leaving_.are_wanted() || awaits_streams_;
-    until_ns = std::min(until_ns, now_ns + (is_urgent ? kLookNs : kLateLookNs));
+    uint64_t look_ns = kLateLookNs;
+    if (is_copying && is_awaited_) {
+      look_ns = std::clamp((now_ns - since_ns) / kLookShare, kLookNs, kLateLookNs);
+    }
+    if (leaving_.are_wanted() || awaits_streams_) look_ns = kLookNs;
+    until_ns = std::min(until_ns, now_ns + look_ns);
   }
   lane_.wait(until_ns);
 }

@@ -15,6 +15,7 @@ namespace farpage {
 void LaneEngine::begin_check(PageInFlight& page) {
   const Slice& landed = destination(page);
   const uint32_t crc = landing().headers[page.index].payload_crc;
+  checks_moved_ns_ = now_ns_;
   if (checks_.add(landed.place, {landed.data, landed.bytes, crc, page.index})) {
     page.outstanding = PageInFlight::kCheck;
     return;
@@ -34,6 +35,7 @@ void LaneEngine::check_ended(const CheckEnd& end) {
   PageInFlight& page = pages_[end.tag];
   FARPAGE_CHECK(page.outstanding == PageInFlight::kCheck);
   page.outstanding = 0;
+  checks_moved_ns_ = now_ns_;
   page.is.whole = end.outcome == CheckEnd::Outcome::kGood &&
                   (!page.is.straight || page.is.held || stands_as_read(page));
   if (end.outcome == CheckEnd::Outcome::kFailed) {
@@ -127,6 +129,7 @@ void LaneEngine::begin_copy(PageInFlight& page) {
   details_of(page).source = peer.source.get();
   const uint64_t offset = peer.path.view().geometry.payload_offset(page.slot);
   const uint32_t crc = landing().headers[page.index].payload_crc;
+  checks_moved_ns_ = now_ns_;
   checks_.add(*copier_,
               {.payload = {peer.source->memory->data() + offset, page.bytes, crc, page.index},
                .to = page.request->straight_to,

@@ -181,6 +181,7 @@ class LaneEngine {
   // lane_checks.cc: payloads that are being checked.
   void begin_check(PageInFlight& page);
   size_t check();
+  uint64_t next_check_ns() const;
   void check_ended(const CheckEnd& end);
   void set_aside(PageInFlight& page);
   void conclude_checked();
@@ -386,6 +387,7 @@ class LaneEngine {
   const uint64_t landing_key_;  // of its slices
   PagePool places_;       // that hedges land in (protocol rule 4), registered before any fetch
   PayloadChecks checks_;  // after the memory that they read
+  uint64_t checks_moved_ns_ = 0;  // when one last began or ended
   PageCopier* copier_ = nullptr;
   std::array<PageInFlight, kPlaces> pages_;
   std::vector<PageDetails> details_;          // of each

@@ -277,7 +277,7 @@ uint64_t LaneEngine::silent_ns(const LanePeer& peer) const {
 }
 
 // What is asked of a silent node stays asked: no page is given up, and one that comes after all is
-// as good as any. But nothing more is asked of it, and others need not wait for it.
+// as good as any. But no new page asks it, and others need not wait for it.
 void LaneEngine::find_silent() {
   any_silent_ = false;
   for (const auto& peer : peers_) {

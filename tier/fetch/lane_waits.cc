@@ -15,8 +15,17 @@ namespace {
 // so long.
 constexpr uint64_t kLookNs = 20 * kMicrosecond;
 constexpr uint64_t kIdleLookNs = kMillisecond;
+constexpr uint64_t kLookShare = 64;  // of the time that a check has lasted, until the next look
 
 }  // namespace
+
+// Nothing tells of a check's end, and one that hangs is not to take a core.
+uint64_t LaneEngine::next_check_ns() const {
+  if (!checks_.any()) return kNever;
+  const uint64_t now = clock_.now_ns();
+  const uint64_t lasted_ns = now - std::min(now, checks_moved_ns_);
+  return now + std::clamp(lasted_ns / kLookShare, kLookNs, kIdleLookNs);
+}
 
 uint64_t LaneEngine::next_event_ns() const {
   uint64_t next = in_flight() > 0 ? watch_ns_ : kNever;
@@ -54,8 +63,7 @@ struct LaneEngine::Awaited {
 
 void LaneEngine::wait(uint64_t until_ns) {
   has_waited_ = true;
-  // Nothing tells of a check's end.
-  if (checks_.any()) until_ns = std::min(until_ns, clock_.now_ns() + kLookNs);
+  until_ns = std::min(until_ns, next_check_ns());
   // A channel's own wait hears of nothing else, not of a dial that has failed.
   if (peers_.size() == 1 && peers_[0]->path.is_open() && !allows_interrupts_) {
     look_after(0);
@@ -167,7 +175,8 @@ void LaneEngine::drive(uint64_t until_ns, const Ready& ready) {
 }
 
 bool LaneEngine::has_to_post() const {
-  return single_ && by_member_[0]->path.is_open() && in_flight() == 0 && !checks_.any();
+  return single_ && is_at_work() && by_member_[0]->path.is_open() && in_flight() == 0 &&
+         !checks_.any();
 }
 
 void LaneEngine::wait_done(FetchState* fetch) {
@@ -200,8 +209,7 @@ void LaneEngine::wait_moved(std::span<LaneEngine* const> lanes, uint64_t until_n
     if (!lane->is_at_work()) continue;
     if (lane->has_to_post()) return;
     lane->has_waited_ = true;
-    if (lane->checks_.any()) until_ns = std::min(until_ns, lane->clock_.now_ns() + kLookNs);
-    until_ns = std::min({until_ns, lane->next_event_ns(), lane->due_ns_});
+    until_ns = std::min({until_ns, lane->next_check_ns(), lane->next_event_ns(), lane->due_ns_});
     if (looked_at->in_flight() == 0) looked_at = lane;
   }
   if (!sleep(lanes, until_ns)) looked_at->look_at_each(until_ns);

@@ -44,7 +44,8 @@ TEST_P(GpuFetchOver, ServesManyThreadsBesideFetchesIntoHostMemory) {
   EXPECT_EQ(wrong, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Paths, GpuFetchOver, testing::Values(Path::kShm, Path::kTcp), path_name);
+INSTANTIATE_TEST_SUITE_P(Paths, GpuFetchOver, testing::Values(Path::kShm, Path::kTcp, Path::kTls),
+                         path_name);
 
 class GpuFetch : public GpuClient {
  protected:
@@ -84,6 +85,22 @@ TEST_F(GpuFetch, IsStalledAtItsDeadlineAndHeldUntilItsCopiesHavePassed) {
   EXPECT_EQ(fake_->live().operations, 0);
   ASSERT_TRUE(are_ready(tier_->fetch(fetches_to(region), kTimeoutUs).value()));
   EXPECT_TRUE(has_page(region, 1, sources, 1));
+}
+
+// At first every 20 us, and later every millisecond.
+TEST_F(GpuFetch, LooksEverMoreSeldomAtCopiesThatHang) {
+  constexpr uint64_t kMostLooks =
+      5'000;  // in a second; some hundred of them while it keeps its core
+  put_all(*tier_, Pages(*tier_, 1, 1));
+  const Region region = registered(1);
+  fake_->hold(nullptr);
+  const uint64_t before = fake_->calls("cuEventQuery");
+  const Ticket ticket = tier_->fetch(fetches_to(region), kSecond / kMicrosecond).value();
+  EXPECT_TRUE(are(ticket, Verdict::kRecompute, Reason::kStalled));
+  EXPECT_GT(fake_->calls("cuEventQuery"), before);
+  EXPECT_LT(fake_->calls("cuEventQuery"), before + kMostLooks);
+  fake_->release(nullptr);
+  EXPECT_TRUE(ticket.wait_released(patience_ns()));
 }
 
 TEST_F(GpuFetch, StartsNoCopyBehindItsDeadline) {

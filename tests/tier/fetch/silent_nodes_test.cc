@@ -40,14 +40,16 @@ class SilentNodes : public testing::Test {
     EXPECT_EQ(ready(), pages_);
   }
 
-  void connect() {
+  // Over the cluster's own fabric, or one that forwards to it.
+  void connect(Fabric* through = nullptr) {
     engine_.reset();
     client_.reset();
     ClientOptions options;
     options.staging_bytes = std::max(64 * kKiB, 4 * page_bytes_);
     sim::SimFabric& fabric = cluster_.client_fabric(0);
-    client_ =
-        Client::connect(options, fabric.runtime(), fabric, cluster_.fleet_for_client(0)).value();
+    client_ = Client::connect(options, fabric.runtime(), through == nullptr ? fabric : *through,
+                              cluster_.fleet_for_client(0))
+                  .value();
     engine_.emplace(*client_, page_bytes_, pages_);
   }
   void run_for(uint64_t ns) { cluster_.world().run_until(cluster_.now_ns() + ns); }
@@ -231,19 +233,21 @@ class MostInFlight final : public ForwardingFabric {
   using ForwardingFabric::ForwardingFabric;
 
   size_t most() const { return most_; }
+  size_t posted() const { return posted_; }
   Result<std::unique_ptr<Initiator>> connect(ChannelOffer offer, uint64_t deadline_ns) override {
     auto initiator = ForwardingFabric::connect(std::move(offer), deadline_ns);
     if (!initiator) return initiator;
-    return std::make_unique<Counted>(std::move(*initiator), most_);
+    return std::make_unique<Counted>(std::move(*initiator), *this);
   }
 
  private:
   class Counted final : public ForwardingInitiator {
    public:
-    Counted(std::unique_ptr<Initiator> inner, size_t& most)
-        : ForwardingInitiator(std::move(inner)), most_(most) {}
+    Counted(std::unique_ptr<Initiator> inner, MostInFlight& all)
+        : ForwardingInitiator(std::move(inner)), all_(all) {}
     Operation& next() override {
-      most_ = std::max(most_, ++in_flight_);
+      all_.most_ = std::max(all_.most_, ++in_flight_);
+      ++all_.posted_;
       return ForwardingInitiator::next();
     }
     size_t poll(std::span<Completion> completions) override {
@@ -253,12 +257,35 @@ class MostInFlight final : public ForwardingFabric {
     }
 
    private:
-    size_t& most_;
+    MostInFlight& all_;
     size_t in_flight_ = 0;
   };
 
   size_t most_ = 0;
+  size_t posted_ = 0;
 };
+
+// Neither pages of the fetch that found them silent ask them, nor those of another.
+TEST_F(SilentNodes, AreAskedNothingNew) {
+  MostInFlight fabric(cluster_.client_fabric(0));
+  connect(&fabric);
+  fetch_all(kSecond);
+  for (size_t node = 0; node < kSilent; ++node) cluster_.end_node(NodeEnd::kPowerLost, node);
+  std::vector<PageRequest> in_vain;
+  for (size_t i = 0; i < pages_; ++i) {
+    if (is_silent(i)) in_vain.push_back({test_key(i), 0, engine_->slice(i)});
+  }
+  std::vector<PageVerdict> never(in_vain.size()), neither(in_vain.size());
+  const size_t before = fabric.posted();
+  Fetch first = engine_->lane().fetch(in_vain, never, engine_->deadline(kSecond / 2));
+  EXPECT_FALSE(first.wait_released(cluster_.now_ns() + 50 * kMillisecond));
+  const size_t asked = fabric.posted();
+  EXPECT_GT(asked, before);
+  Fetch second = engine_->lane().fetch(in_vain, neither, engine_->deadline(kSecond / 4));
+  second.wait();
+  EXPECT_EQ(fabric.posted(), asked);
+  first.wait();
+}
 
 TEST(SilentNodesOfAnEpoch, ThatEndsLeaveTheOneThatIsLeftNoMoreThanItsWindow) {
   SimClusterOptions options = four_nodes(kPageBytes, kPages);

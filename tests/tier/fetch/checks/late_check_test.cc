@@ -127,6 +127,39 @@ TEST_F(LateCheck, WaitLastsUntilTheCheckHasEnded) {
   EXPECT_LE(cluster_.now_ns() - began_ns, kReadNs + 50 * 20 * kMicrosecond);
 }
 
+// Its page has its verdict at the deadline, and until then and after it the thread sleeps.
+TEST_F(LateCheck, CheckThatHangsIsLookedAtEverMoreSeldom) {
+  constexpr uint64_t kMostLooks = 1'600;  // in a second: at first every 20 us, later every 1 ms
+  checkers_.hold_all();
+  const auto pages = start(1);
+  pages->fetch.wait();
+  EXPECT_EQ(pages->verdicts[0].verdict, Verdict::kRecompute);
+  EXPECT_EQ(pages->verdicts[0].reason, Reason::kStalled);
+  EXPECT_LT(checkers_.looks, kMostLooks);
+  checkers_.looks = 0;
+  EXPECT_FALSE(pages->fetch.wait_released(cluster_.now_ns() + kSecond));
+  EXPECT_LT(checkers_.looks, kMostLooks);
+  checkers_.hold_none();
+  EXPECT_TRUE(pages->fetch.wait_released(cluster_.now_ns() + 2 * kMillisecond));
+}
+
+TEST_F(LateCheck, CheckThatHangsDelaysNoOther) {
+  checkers_.polls = [] { return 5; };
+  checkers_.is_held = [hung =
+                           std::optional<const std::byte*>()](const PayloadCheck& check) mutable {
+    if (!hung) hung = check.data;
+    return *hung == check.data;
+  };
+  const auto first = start(1, kSecond);
+  EXPECT_FALSE(first->fetch.wait_released(cluster_.now_ns() + 100 * kMillisecond));
+  const auto second = start(1, kSecond, 1);
+  const uint64_t began_ns = cluster_.now_ns();
+  second->fetch.wait();
+  expect_whole(*second, 1);
+  EXPECT_LE(cluster_.now_ns() - began_ns, kReadNs + 10 * 20 * kMicrosecond);
+  checkers_.hold_none();
+}
+
 // A checker that ends its checks at once costs no turn.
 TEST_F(LateCheck, CheckThatEndsAtOnceIsConcludedInTheTurnInWhichThePageLanded) {
   const auto pages = start(1);

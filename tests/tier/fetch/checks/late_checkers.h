@@ -30,6 +30,7 @@ class LateCheckers final : public CheckerFactory {
   size_t room = SIZE_MAX;  // checks under way at one time, of one checker
 
   size_t begun = 0;
+  size_t looks = 0;  // polls of a checker where something is under way
   size_t under_way = 0;
   size_t given_up = 0;              // with their checker
   size_t disturbed = 0;             // checks whose bytes were written to meanwhile
@@ -86,6 +87,7 @@ class LateCheckers final : public CheckerFactory {
     // The last that has begun ends first.
     size_t poll(std::span<CheckEnd> ends) override {
       size_t count = 0;
+      owner_.looks += running_.empty() ? 0 : 1;
       for (size_t at = running_.size(); at-- > 0 && count < ends.size();) {
         Running& running = running_[at];
         if (owner_.is_held(running.check) || running.polls_left-- > 0) continue;

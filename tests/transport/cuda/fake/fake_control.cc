@@ -29,9 +29,10 @@ void reset(const FakeSettings& settings) {
   all.handles.clear();
   all.held_writes.clear();
   all.faults.clear();
+  all.calls.clear();
   all.broken_rules = 0;
   all.last_broken_rule.clear();
-  all.copies_to_devices = 0;
+  all.copies_to_devices = all.refusable = all.refused = 0;
 }
 
 FakeCounts live() {
@@ -50,6 +51,12 @@ FakeCounts live() {
     ++(range->on_host() ? counts.host_ranges : counts.device_ranges);
   }
   return counts;
+}
+
+uint64_t calls(const char* function) {
+  const std::lock_guard lock(state().mutex);
+  const auto counted = state().calls.find(std::string_view(function));
+  return counted == state().calls.end() ? 0 : counted->second;
 }
 
 void fail_call(const char* function, int nth, int result) {
@@ -134,9 +141,9 @@ int broken_rules(const char** last) {
 }  // namespace
 
 const FakeControl* farpage_fake_cuda() {
-  static constexpr FakeControl kControl{
-      reset,   live,      fail_call, end_context,     hold,
-      release, nic_write, peek,      describe_handle, broken_rules};
+  static constexpr FakeControl kControl{reset,       live,    fail_call, calls, end_context,
+                                        hold,        release, nic_write, peek,  describe_handle,
+                                        broken_rules};
   return &kControl;
 }
 

@@ -100,6 +100,8 @@ void lose_captures(int& result) {
 
 Call::Call(const char* name, Needs needs) : function(name), lock(state().mutex) {
   State& all = state();
+  const auto counted = all.calls.find(std::string_view(name));
+  ++(counted == all.calls.end() ? all.calls[name] : counted->second);
   const auto fault = all.faults.find(std::string_view(name));
   if (fault != all.faults.end() && --fault->second.calls_left == 0) {
     result = fault->second.result;
@@ -119,6 +121,15 @@ Call::Call(const char* name, Needs needs) : function(name), lock(state().mutex) 
     result = known ? context->error : kInvalidContext;
   }
   if (result == kSuccess && is_unsafe(name) && capture_mode() == 0) lose_captures(result);
+}
+
+bool Call::is_refused() {
+  State& all = state();
+  const uint64_t every = all.settings.refuse_every;
+  if (every == 0 || ++all.refusable % every != 0) return false;
+  ++all.refused;
+  result = kOutOfMemory;
+  return true;
 }
 
 Stream Call::stream_of(Stream stream) {

@@ -104,9 +104,12 @@ struct State {
   unsigned long long last_handle = 0;
   std::vector<HeldWrite> held_writes;
   std::map<std::string, Fault, std::less<>> faults;
+  std::map<std::string, uint64_t, std::less<>> calls;  // by function
   int broken_rules = 0;
   std::string last_broken_rule;
   uint64_t copies_to_devices = 0;
+  uint64_t refusable = 0;  // calls
+  uint64_t refused = 0;    // of those, as FakeSettings::refuse_every says
 };
 
 State& state();
@@ -135,6 +138,8 @@ struct Call {
   int misused(const std::string& rule, int with = kInvalidValue) const {
     return breaks_rule(function, rule, with);
   }
+  // Whether it is this call's turn to be refused (FakeSettings::refuse_every); sets `result`.
+  bool is_refused();
   // The stream of the current context: null with `result` set if it is not one.
   Stream stream_of(Stream stream);
   Event event_of(Event event);

@@ -51,7 +51,7 @@ extern "C" {
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, Stream stream) {
   Call call("cuMemcpyHtoDAsync_v2", Needs::kContext);
   const Stream on = call.result == kSuccess ? call.stream_of(stream) : nullptr;
-  if (on == nullptr) return call.result;
+  if (on == nullptr || call.is_refused()) return call.result;
   Ranges uses;
   std::byte* const target = on_device(call, to, bytes, true, uses);
   const bool pinned = is_pinned(from, bytes, false, uses);

@@ -45,7 +45,7 @@ int cuEventRecord(Event event, Stream stream) {
   Call call("cuEventRecord", Needs::kContext);
   if (call.result != kSuccess || call.event_of(event) == nullptr) return call.result;
   const Stream on = call.stream_of(stream);
-  if (on == nullptr) return call.result;
+  if (on == nullptr || call.is_refused()) return call.result;
   const auto recording = std::make_shared<Recording>();
   event->recording = recording;
   const auto run = [recording] {

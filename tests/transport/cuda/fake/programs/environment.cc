@@ -27,10 +27,11 @@ void report() {
                "{\"contexts\": %d, \"modules\": %d, \"streams\": %d, \"events\": %d, "
                "\"device_ranges\": %d, \"host_ranges\": %d, \"operations\": %d, "
                "\"broken_rules\": %d, \"last_broken_rule\": \"%s\", "
-               "\"copies_to_devices\": %llu}\n",
+               "\"copies_to_devices\": %llu, \"refused\": %llu}\n",
                left.contexts, left.modules, left.streams, left.events, left.device_ranges,
                left.host_ranges, left.operations, broken_rules, last,
-               static_cast<unsigned long long>(state().copies_to_devices));
+               static_cast<unsigned long long>(state().copies_to_devices),
+               static_cast<unsigned long long>(state().refused));
   std::fclose(file);
 }
 
@@ -50,6 +51,7 @@ FakeSettings settings_from_environment() {
   settings.seed = number("FARPAGE_FAKE_SEED", settings.seed);
   settings.delay_us = static_cast<uint32_t>(number("FARPAGE_FAKE_DELAY_US", settings.delay_us));
   settings.spoil_every = number("FARPAGE_FAKE_SPOIL_EVERY", settings.spoil_every);
+  settings.refuse_every = number("FARPAGE_FAKE_REFUSE_EVERY", settings.refuse_every);
   return settings;
 }
 
