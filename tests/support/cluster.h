@@ -50,8 +50,9 @@ class Cluster {
     if (path_ == Path::kTls) {
       const TestCa ca(dir_ / "");
       node_credentials_.tls = TlsContext::for_node(ca.issue("node")).value();
+      ca_file_ = ca.file();
       credentials_.tls =
-          TlsContext::for_client({.certificate = "", .key = "", .ca = ca.file()}).value();
+          TlsContext::for_client({.certificate = "", .key = "", .ca = ca_file_}).value();
     }
     start();
     client_fabric_ = is_on_host() ? make_host_fabric()
@@ -131,6 +132,8 @@ class Cluster {
   Runtime& client_runtime() { return client_runtime_; }
   const NodeOptions& options() const { return options_; }
   const Address& address() const { return address_; }
+  Path path() const { return path_; }
+  const std::string& ca_file() const { return ca_file_; }  // that signed the node's certificate
 
  private:
   bool is_on_host() const { return path_ == Path::kShm || path_ == Path::kUcx; }
@@ -143,6 +146,7 @@ class Cluster {
   TempDir dir_;
   NodeOptions options_;
   Address address_;
+  std::string ca_file_;
   NodeCredentials node_credentials_;
   ClientCredentials credentials_;
   std::unique_ptr<AsioRuntime> runtime_;

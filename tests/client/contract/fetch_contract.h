@@ -102,16 +102,21 @@ class FetchContract : public GpuClient, public testing::WithParamInterface<Way> 
 };
 
 inline std::string contract_name(const testing::TestParamInfo<Way>& info) {
-  constexpr std::array kPaths = {"shm", "tcp"};
+  constexpr std::array kPaths = {"shm", "tcp", "tls", "ucx"};
   constexpr std::array kLandings = {"_host", "_gpu", "_gpu_straight"};
   return std::string(kPaths[static_cast<size_t>(std::get<Path>(info.param))]) +
          kLandings[static_cast<size_t>(std::get<Landing>(info.param))];
 }
 
 inline auto every_way() {
-  return testing::Values(Way(Path::kShm, Landing::kHost), Way(Path::kShm, Landing::kGpu),
-                         Way(Path::kShm, Landing::kGpuStraight), Way(Path::kTcp, Landing::kHost),
-                         Way(Path::kTcp, Landing::kGpu));
+  std::vector<Way> ways = {{Path::kShm, Landing::kHost},        {Path::kShm, Landing::kGpu},
+                           {Path::kShm, Landing::kGpuStraight}, {Path::kTcp, Landing::kHost},
+                           {Path::kTcp, Landing::kGpu},         {Path::kTls, Landing::kHost},
+                           {Path::kTls, Landing::kGpu}};
+#ifdef FARPAGE_HAS_UCX
+  ways.insert(ways.end(), {{Path::kUcx, Landing::kHost}, {Path::kUcx, Landing::kGpu}});
+#endif
+  return testing::ValuesIn(ways);
 }
 
 }  // namespace farpage

@@ -33,10 +33,21 @@ class GpuClient : public FakeDriverTest {
       options = {};
       options.node = format_address(cluster_->address());
       options.client.staging_bytes = kMiB;
+      choose_backend(options);
     }
     options.gpu.bounce_bytes = bounce_bytes_;
     options.gpu.straight_bytes = straight_bytes_;
     return options;
+  }
+  // Where the node's address does not say it.
+  void choose_backend(OpenOptions& options) const {
+    if (cluster_->path() == Path::kTls) {
+      options.security.tls = true;
+      options.security.tls_ca = cluster_->ca_file();
+    } else if (cluster_->path() == Path::kUcx) {
+      options.backend = "ucx";
+      options.backends.ucx.transports = "posix";
+    }
   }
   void open_over(Path path) {
     cluster_.emplace(path);

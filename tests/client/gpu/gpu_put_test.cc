@@ -116,7 +116,8 @@ TEST_P(GpuPutOver, ServesManyThreadsBesideFetchesAndPutsOfHostMemory) {
   EXPECT_EQ(wrong, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Paths, GpuPutOver, testing::Values(Path::kShm, Path::kTcp), path_name);
+INSTANTIATE_TEST_SUITE_P(Paths, GpuPutOver, testing::Values(Path::kShm, Path::kTcp, Path::kTls),
+                         path_name);
 
 TEST_F(GpuPut, CopiesPagesThatLieSideBySideAtOnce) {
   const Region region = written(8);
