@@ -12,7 +12,7 @@ from etcd import Etcd
 from faults import Steady
 from fleet import NAMES, PACE, TTL_S, EtcdFleet
 from losing_etcd import LosingEtcd
-from program import Case, wait_until
+from program import Case, stop, wait_until
 
 
 class EtcdTest(EtcdFleet, Counts, Case):
@@ -76,7 +76,7 @@ class EtcdTest(EtcdFleet, Counts, Case):
         requests = [list(range(300))]
         self.replay_once(etcd, requests)
         incarnation = self.status(nodes["b"])["incarnation"]
-        nodes["b"].send_signal(signal.SIGSTOP)
+        stop(nodes["b"].pid)
         self.assertTrue(wait_until(lambda: self.members(etcd) == 2))
         nodes["b"].send_signal(signal.SIGCONT)
         self.assertTrue(wait_until(lambda: self.members(etcd) == 3))
@@ -124,7 +124,7 @@ class EtcdTest(EtcdFleet, Counts, Case):
         epoch = etcd.epoch()
         # As if nobody had been heard of for their time, and all at once.
         for node in nodes.values():
-            node.send_signal(signal.SIGSTOP)
+            stop(node.pid)
         for lease in etcd.control("lease", "list").split()[3:]:
             etcd.control("lease", "revoke", lease)
         records = ("get", "--prefix", "--keys-only", "/farpage/farpage/nodes/")
@@ -198,7 +198,7 @@ class EtcdTest(EtcdFleet, Counts, Case):
     def test_drain_does_not_take_the_next_run_for_the_one_that_left(self):
         etcd = Etcd(self)
         nodes, first = self.begin_slow_drain(etcd, NAMES)
-        first.send_signal(signal.SIGSTOP)
+        stop(first.pid)
         nodes["b"].kill()
         nodes["b"].wait()
         nodes["b"] = self.start_member(etcd, "b", "node.fill_bytes_per_s=131072")
@@ -314,7 +314,7 @@ class EtcdTest(EtcdFleet, Counts, Case):
     def test_one_whose_name_another_has_taken_over_ends(self):
         etcd = Etcd(self)
         first = self.start_member(etcd, "a")
-        first.send_signal(signal.SIGSTOP)
+        stop(first.pid)
         second = self.start_program("node", "--listen", "tcp://127.0.0.1:0", "--state", self.folder / "b.state", "--pool-bytes", "64MiB",
                                     *self.node_words(etcd, "a"))
         self.line_saying(second, "waiting up to")

@@ -3,7 +3,7 @@
 import signal
 import unittest
 
-from program import Case, wait_until
+from program import Case, stop, wait_until
 
 NODE = ("--page-bytes", "4096")
 NAMES = ("a", "b", "c")
@@ -93,7 +93,7 @@ class FlushTest(Case):
         self.assert_fails(self.run_program("flush", "Qwen3", "--node", node.socket), 2, "'Qwen3' is no namespace: give 32 or 8 hexadecimal digits")
         self.assert_fails(self.run_program("flush", "0a0b0c0d"), 2, "no memory node is named", "--node")
         self.assert_fails(self.run_program("flush", "0a0b0c0d", "--node", f"{self.folder}/absent.sock"), 1, "absent.sock")
-        node.send_signal(signal.SIGSTOP)
+        stop(node.pid)
         self.assert_fails(self.run_program("flush", "0a0b0c0d", "--node", node.socket), 1, "did not answer within 5 s: is it stopped, or still starting?")
         node.send_signal(signal.SIGCONT)
 

@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from program import PATIENCE_S, PROGRAM, Case
+from program import PATIENCE_S, PROGRAM, Case, stop
 
 NODE = ("--page-bytes", "4096", "--set", "node.lease_ms=1000")
 
@@ -184,7 +184,7 @@ class StatusTest(Case):
         node = self.start_node(*NODE)
         watch = self.watch(node, "--json", "-")
         self.next_object(watch)
-        node.send_signal(signal.SIGSTOP)
+        stop(node.pid)
         begin = time.monotonic()
         lost = self.next_object(watch, lambda answer: "error" in answer)
         self.assertIn("is it stopped", lost["error"])

@@ -10,7 +10,7 @@ from etcd import Etcd, free_ports
 from faults import Steady
 from fleet import NAMES, PACE, EtcdFleet
 from listening import Listening
-from program import PATIENCE_S, PROGRAM, Case, wait_until
+from program import PATIENCE_S, PROGRAM, Case, stop, wait_until
 
 # What supervises a node elsewhere: it starts the node again, empty, whenever it has ended.
 SUPERVISOR = 'while :; do "$@" & echo $! >"$0"; wait; done'
@@ -128,7 +128,7 @@ class FleetTest(EtcdFleet, Case):
         etcd = Etcd(self)
         nodes = self.start_fleet(etcd, NAMES)
         before = self.incarnations({name: nodes[name] for name in "ac"})
-        nodes["b"].send_signal(signal.SIGSTOP)
+        stop(nodes["b"].pid)
         self.addCleanup(nodes["b"].send_signal, signal.SIGCONT)
         result = self.fleet(etcd, "upgrade", "--restart", "exit 3", "--within-s", 1)
         self.assert_fails(result, 1, "still waits", "'b'", "has finished no node")

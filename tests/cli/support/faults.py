@@ -4,7 +4,7 @@ import signal
 import time
 import typing
 
-from program import values_of, wait_until
+from program import stop, values_of, wait_until
 
 LOCAL_PAGES = 24
 STOPPED_S = 10
@@ -117,7 +117,7 @@ class WarmReads(Nodes):
 
     def test_a_stopped_node_is_read_for_as_long_as_the_lease(self):
         node, replay = self.start(puts=False)
-        node.send_signal(signal.SIGSTOP)
+        stop(node.pid)
         stopped = time.monotonic()
         before = replay.metrics()
         meanwhile = self.last_until(stopped + WARM_S, replay)
@@ -148,7 +148,7 @@ class Faults(Nodes):
 
     def test_stopped_and_continued(self):
         node, replay = self.start()
-        node.send_signal(signal.SIGSTOP)
+        stop(node.pid)
         replay.wait_for("unreachable", 20)
         node.send_signal(signal.SIGCONT)
         replay.wait_until_back()
@@ -156,7 +156,7 @@ class Faults(Nodes):
 
     def test_stopped_for_good(self):
         node, replay = self.start()
-        node.send_signal(signal.SIGSTOP)
+        stop(node.pid)
         replay.wait_for("unreachable", 200)
         replay.result()
 

@@ -31,18 +31,24 @@ def wait_until(condition, seconds=PATIENCE_S):
     return False
 
 
-def stop_node(case, node):
-    """Stops all its threads, until the case ends."""
-    node.send_signal(signal.SIGSTOP)
-    case.addCleanup(node.send_signal, signal.SIGCONT)
-    threads = pathlib.Path(f"/proc/{node.pid}/task")
+def stop(pid):
+    """Stops all the process's threads: after the signal each goes on for a moment."""
+    os.kill(pid, signal.SIGSTOP)
+    threads = pathlib.Path(f"/proc/{pid}/task")
 
     def is_stopped():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # of a thread that ended
             return all(" T " in (each / "stat").read_text() for each in threads.iterdir())
         return False
 
-    case.assertTrue(wait_until(is_stopped))
+    if not wait_until(is_stopped):
+        raise AssertionError(f"process {pid} does not stop")
+
+
+def stop_node(case, node):
+    """... until the case ends."""
+    stop(node.pid)
+    case.addCleanup(node.send_signal, signal.SIGCONT)
 
 
 def processes_naming(text):

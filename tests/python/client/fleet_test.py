@@ -1,6 +1,5 @@
 """A client of several nodes: of a list, of a fleet in a real etcd, and over TLS with a token."""
 
-import signal
 import unittest
 
 from certificates import Authority, node_arguments
@@ -8,7 +7,7 @@ import numpy
 from client_case import READY, content, contents, farpage, key, keys
 from etcd import Etcd, free_ports
 from fleet import EtcdFleet
-from program import Case, wait_until
+from program import Case, stop, wait_until
 
 NAMES = ("a", "b", "c")
 PAGES = 64
@@ -111,7 +110,7 @@ class ListTest(FleetCase):
         self.put_until_acknowledged(client, 0, PAGES)
         held = {name: self.status(node)["slots_live"] for name, node in nodes.items()}
         self.assertTrue(0 < held["c"] < PAGES, held)  # some pages are its own, and some of others
-        nodes["c"].send_signal(signal.SIGSTOP)
+        stop(nodes["c"].pid)
         into = numpy.zeros((PAGES, self.page_bytes), numpy.uint8)
         for verdicts in (client.fetch(keys(0, PAGES), into, timeout_s=DEADLINE_S).wait(), client.exists(keys(0, PAGES), timeout_s=DEADLINE_S).wait()):
             self.assertEqual(set(verdicts["verdict"]), {READY})

@@ -23,7 +23,7 @@ from lmcache.v1.distributed.l2_adapters import create_l2_adapter  # noqa: E402
 from lmcache.v1.distributed.l2_adapters.config import get_l2_adapter_config_class  # noqa: E402
 from lmcache.v1.memory_management import MemoryFormat, MemoryObjMetadata  # noqa: E402
 from lmcache.v1.memory_management import TensorMemoryObj as Object  # noqa: E402
-from program import Case, stop_node, wait_until  # noqa: E402
+from program import Case, stop, stop_node, wait_until  # noqa: E402
 from truth import assert_bytes  # noqa: E402
 
 import farpage  # noqa: E402
@@ -269,7 +269,7 @@ class LmcacheTest(Case):
             l2 = L2(self, "plugin", node.address)
             keys = [key(number) for number in range(HALF)]
             self.assertTrue(l2.store(keys))
-            node.send_signal(signal.SIGSTOP)
+            stop(node.pid)
             self.wait_until_unreachable(l2)
             for ask in (l2.load, l2.lookup, l2.load):
                 begun = time.monotonic()
@@ -288,7 +288,7 @@ class LmcacheTest(Case):
         def stalls():
             self.assertTrue(wait_until(lambda: l2.load(keys) == [True] * HALF))
             before = l2.connector.counts["stalled"]
-            tcp.send_signal(signal.SIGSTOP)
+            stop(tcp.pid)
             begun = time.monotonic()
             self.assertEqual(l2.load(keys), [False] * HALF)
             took_s = time.monotonic() - begun
@@ -318,7 +318,7 @@ class LmcacheTest(Case):
         l2 = L2(self, "plugin", str(self.node.socket), store_timeout_ms=500)
         self.assertTrue(l2.store([key(0)]))
         keys = [key(number) for number in range(4)]
-        self.node.send_signal(signal.SIGSTOP)
+        stop(self.node.pid)
         self.assertFalse(l2.store(keys))
         self.node.send_signal(signal.SIGCONT)
         visible = []
@@ -397,7 +397,7 @@ class LmcacheTest(Case):
                 l2 = L2(self, form, node.address, store_timeout_ms=500)
                 keys = [key(number) for number in range(HALF)]
                 wait_until(lambda: l2.store(keys))
-                node.send_signal(signal.SIGSTOP)
+                stop(node.pid)
                 l2.adapter.submit_load_task(keys, l2.objects(range(HALF, PAGES)))
                 l2.adapter.submit_store_task([key(70 + number) for number in range(HALF)], l2.objects(range(HALF)))
                 l2.adapter.submit_lookup_and_lock_task(keys, {})

@@ -15,7 +15,7 @@ from unittest import mock
 import numpy
 import torch
 from etcd import free_ports
-from program import fetch, values_of, wait_until
+from program import fetch, stop, values_of, wait_until
 from sglang_engine import PAGE_TOKENS, PAGES, PATIENCE_S, LogicalHostPool, PoolHitPolicy, PoolName, PoolTransfer, StorageCase, mamba_pool, tokens
 from sglang.srt.mem_cache.pool_host import common
 from truth import assert_bytes
@@ -228,7 +228,7 @@ class SglangTest(StorageCase):
                 self.listen = listen
                 self.node = self.new_node(name="tcp" if listen else "shm")
                 engine, _, _ = self.stored(timeout_ms=TIMEOUT_S * 1000, store_timeout_ms=1000)
-                self.node.send_signal(signal.SIGSTOP)
+                stop(self.node.pid)
                 self.await_unreachable(engine)
                 self.assert_no_wait(engine)
                 engine.host.kv_buffer.zero_()
@@ -271,7 +271,7 @@ class SglangTest(StorageCase):
         engine, wanted, _ = self.stored(timeout_ms=TIMEOUT_S * 1000)
         for _ in range(5):
             begun = time.monotonic()
-            _, loaded, _, pages, _ = engine.load(tokens(1000, PAGES), lambda: self.node.send_signal(signal.SIGSTOP))
+            _, loaded, _, pages, _ = engine.load(tokens(1000, PAGES), lambda: stop(self.node.pid))
             self.assertLess(time.monotonic() - begun, WATCHDOG_S)
             self.assert_pages(pages, wanted[:loaded])
             self.node.send_signal(signal.SIGCONT)

@@ -29,7 +29,7 @@ from vllm_engine import (  # noqa: E402
 
 os.environ.update(ENVIRONMENT)
 import numpy  # noqa: E402
-from program import Case, wait_until  # noqa: E402
+from program import Case, stop, wait_until  # noqa: E402
 from truth import assert_answer  # noqa: E402
 from vllm.v1.kv_offload.base import LookupResult  # noqa: E402
 
@@ -276,7 +276,7 @@ class FaultsTest(GenerateCase):
             faults.pop(number)()
 
     def stop(self):
-        self.node.send_signal(signal.SIGSTOP)
+        stop(self.node.pid)
 
     def go_on(self):
         self.node.send_signal(signal.SIGCONT)

@@ -16,7 +16,7 @@ os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(SOURCE / "python"))
 import numpy  # noqa: E402
-from program import Case, wait_until  # noqa: E402
+from program import Case, stop, wait_until  # noqa: E402
 from truth import assert_bytes  # noqa: E402
 from vllm.distributed.kv_transfer.kv_connector.v1.offloading.scheduler import (  # noqa: E402
     OffloadingConnectorScheduler,
@@ -187,7 +187,7 @@ class ManagerCase(Case):
 
     def stop_node(self):
         """All its threads, until the case ends."""
-        self.node.send_signal(signal.SIGSTOP)
+        stop(self.node.pid)
         self.addCleanup(self.node.send_signal, signal.SIGCONT)
         threads = pathlib.Path(f"/proc/{self.node.pid}/task")
 

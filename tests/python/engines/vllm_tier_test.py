@@ -10,7 +10,7 @@ import unittest
 from unittest import mock
 
 import numpy
-from program import stop_node, wait_until
+from program import stop, stop_node, wait_until
 from vllm.v1.kv_offload.base import RequestOffloadingContext
 from vllm_manager import CHUNK_BYTES, CHUNKS, MISS, PATIENT_MS, RETRY, Engine, ManagerCase, ReqContext, ScheduleEndContext, farpage, key
 
@@ -102,7 +102,7 @@ class VllmTierTest(ManagerCase):
 
     def test_a_stopped_node_is_a_miss_in_time(self):
         engine = self.stored(timeout_ms=100)
-        self.node.send_signal(signal.SIGSTOP)
+        stop(self.node.pid)
         self.wait_until_unreachable(engine)
         begun = time.monotonic()
         self.assertEqual(engine.load([0, 1, 2, 3]), [False] * 4)

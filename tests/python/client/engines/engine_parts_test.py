@@ -10,7 +10,7 @@ from client_case import PAGE_BYTES, ClientCase, content, contents, farpage, key,
 from farpage.engines.connection import Connection
 from farpage.engines.lookups import Lookups
 from farpage.engines.transfers import Job, Transfers
-from program import Case, stop_node, wait_until
+from program import Case, stop, stop_node, wait_until
 
 FOREVER_S = 1000
 SPACE = farpage.KeySpace(model="m")
@@ -87,12 +87,12 @@ class ConnectionTest(Case):
         script = f"""
 import atexit, farpage.client, os, signal
 from farpage.engines.connection import Connection
-from program import wait_until
+from program import stop, wait_until
 atexit.register(lambda: print(ticket.released))
 farpage.client.EXIT_S = 0
 made = Connection({{"node": {node.address!r}}}, lambda client: None, farpage.KeySpace(model="m"))
 assert wait_until(lambda: made.client is not None)
-os.kill({node.pid}, signal.SIGSTOP)
+stop({node.pid})
 ticket = made.client.put(bytes(16), bytes(64), timeout_s=0.5)
 """
         result = run_script(script)
@@ -101,7 +101,7 @@ ticket = made.client.put(bytes(16), bytes(64), timeout_s=0.5)
     def test_an_interpreter_that_exits_ends_what_opens_the_client(self):
         """Also one that no node answers, and one that a node answers meanwhile."""
         node = self.start_node(listen="tcp://127.0.0.1:0")
-        node.send_signal(signal.SIGSTOP)
+        stop(node.pid)
         self.addCleanup(node.send_signal, signal.SIGCONT)
         for wakes in (False, True):
             script = f"""

@@ -17,7 +17,7 @@ os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 SOURCE = pathlib.Path(__file__).resolve().parents[4]
 sys.path.insert(0, str(SOURCE / "python"))
 import numpy  # noqa: E402
-from program import Case, wait_until  # noqa: E402
+from program import Case, stop, wait_until  # noqa: E402
 from tiny_llama import save_config  # noqa: E402
 from truth import assert_tokens  # noqa: E402
 from vllm.v1.core.sched.scheduler import RequestStatus  # noqa: E402
@@ -254,7 +254,7 @@ class FaultsTest(ConnectorCase):
                 engine = self.engine(pages=pages, timeout_ms=300, salt=pages)
 
                 def stop(engine=engine):
-                    self.node.send_signal(signal.SIGSTOP)
+                    stop(self.node.pid)
                     self.wait_until_unreachable(engine)
 
                 self.before_load(engine, stop)
@@ -322,7 +322,7 @@ class FaultsTest(ConnectorCase):
 
     def test_a_request_that_is_aborted_while_it_loads(self):
         self.store()
-        self.node.send_signal(signal.SIGSTOP)  # over shm loads go on, so it ends either way
+        stop(self.node.pid)  # over shm loads go on, so it ends either way
         engine = self.engine(connects=False, timeout_ms=2000)
         self.node.send_signal(signal.SIGCONT)
         self.connect(engine)

@@ -18,7 +18,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[4] / "python"))
 import numpy  # noqa: E402
-from program import Case, wait_until  # noqa: E402
+from program import Case, stop, wait_until  # noqa: E402
 from truth import assert_none_of  # noqa: E402
 
 import farpage  # noqa: E402
@@ -171,7 +171,7 @@ class EnduranceCase(Case):
     def fault(self, kind, operations, *, lasts_s):
         """None: it lasts for the rest of the operations."""
         if kind.startswith("stop"):
-            self.node.send_signal(signal.SIGSTOP)
+            stop(self.node.pid)
         else:
             self.kill()
         if lasts_s is not None:

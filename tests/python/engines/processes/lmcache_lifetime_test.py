@@ -15,7 +15,7 @@ import numpy
 import other_process
 from lmcache_pages_test import Unlimited, content
 from lmcache_test import CLASSES, HALF, L2, key
-from program import Case, wait_until
+from program import Case, stop, wait_until
 
 from farpage.engines.lmcache import FarpageConnector
 
@@ -111,7 +111,7 @@ class LmcacheLifetimeTest(Case):
             with self.subTest(form=form):
                 child = other_process.start(self, pathlib.Path(__file__), self.node.address, form)
                 other_process.wait_for(child, "stored")
-                self.node.send_signal(signal.SIGSTOP)
+                stop(self.node.pid)
                 other_process.go_on(child)
                 other_process.wait_for(child, "exits")
                 begun_s = time.monotonic()

@@ -3,7 +3,6 @@ way, and two storages in one. Runs in an environment with SGLang (scripts/test-e
 
 import itertools
 import pathlib
-import signal
 import sys
 import threading
 import time
@@ -12,7 +11,7 @@ import unittest
 import forked
 import other_process
 import torch
-from program import Case, wait_until
+from program import Case, stop, wait_until
 from sglang_engine import PAGE_TOKENS, tokens
 from sglang_pages_test import assert_loads, engine_of, pages_of
 from truth import assert_bytes
@@ -102,7 +101,7 @@ class SglangLifetimeTest(Case):
     def test_an_interpreter_that_exits_with_loads_under_way(self):
         child = other_process.start(self, pathlib.Path(__file__), self.node.address)
         other_process.wait_for(child, "stored")
-        self.node.send_signal(signal.SIGSTOP)
+        stop(self.node.pid)
         other_process.go_on(child)
         other_process.wait_for(child, "exits")
         begun_s = time.monotonic()

@@ -3,13 +3,12 @@ under way. Runs in an environment with vLLM (scripts/test-engines)."""
 
 import itertools
 import pathlib
-import signal
 import sys
 import unittest
 
 import forked
 import other_process
-from program import PATIENCE_S, Case
+from program import PATIENCE_S, Case, stop
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "connector"))
 import tiny_llama  # noqa: E402
@@ -112,7 +111,7 @@ class ConnectorLifetimeTest(Case):
     def test_an_interpreter_that_exits_with_loads_under_way(self):
         child = other_process.start(self, pathlib.Path(__file__), self.model, self.node.address)
         other_process.wait_for(child, "found")
-        self.node.send_signal(signal.SIGSTOP)
+        stop(self.node.pid)
         other_process.go_on(child)
         other_process.wait_for(child, "exits")
         self.assertEqual(child.wait(PATIENCE_S), 0, child.log.read_text()[-4000:])

@@ -4,7 +4,6 @@ and two tiers in one. Runs in an environment with vLLM (scripts/test-engines).""
 import itertools
 import os
 import pathlib
-import signal
 import sys
 import time
 import unittest
@@ -12,7 +11,7 @@ import unittest
 import forked
 import other_process
 import vllm_manager
-from program import Case, wait_until
+from program import Case, stop, wait_until
 from vllm_pages_test import CHUNK_BYTES, CHUNKS, assert_loads, engine_of, evict, store
 
 KILLS, KEYS = 4, 32
@@ -97,7 +96,7 @@ class VllmLifetimeTest(Case):
     def test_an_interpreter_that_exits_with_loads_under_way(self):
         child = other_process.start(self, pathlib.Path(__file__), self.node.address)
         other_process.wait_for(child, "stored")
-        self.node.send_signal(signal.SIGSTOP)
+        stop(self.node.pid)
         other_process.go_on(child)
         other_process.wait_for(child, "exits")
         begun_s = time.monotonic()
