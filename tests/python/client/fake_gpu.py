@@ -7,7 +7,7 @@ import numpy
 from client_case import ClientCase
 
 PAGE_BYTES = 65536
-FAIL_CALL, HOLD, RELEASE, NIC_WRITE, PEEK = 2, 4, 5, 6, 7  # of the fake's strings
+FAIL_CALL, HOLD, RELEASE, NIC_WRITE, PEEK = 2, 5, 6, 7, 8  # of the fake's strings
 OVERTAKES = 1  # what device work sees at once
 
 
