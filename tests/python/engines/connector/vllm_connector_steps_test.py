@@ -253,11 +253,11 @@ class FaultsTest(ConnectorCase):
                 self.store(pages=pages, salt=pages)
                 engine = self.engine(pages=pages, timeout_ms=300, salt=pages)
 
-                def stop(engine=engine):
+                def hang(engine=engine):
                     stop(self.node.pid)
                     self.wait_until_unreachable(engine)
 
-                self.before_load(engine, stop)
+                self.before_load(engine, hang)
                 begun = time.monotonic()
                 tokens, _ = engine.run(PROMPTS)
                 self.assertLess(time.monotonic() - begun, PATIENT_MS / 1000)
