@@ -37,10 +37,18 @@ void expect_truth(std::span<const KeyAnswer> answers) {
   }
 }
 
+// Whose answers a busy machine may bring late.
+NodeOptions patient() {
+  NodeOptions options = Cluster::small_options();
+  options.reuse_ms = 60'000;
+  options.lease_ms = 600'000;
+  return options;
+}
+
 class IndexQuestionOver : public testing::TestWithParam<Path> {};
 
 TEST_P(IndexQuestionOver, TellsWhichPagesAreThere) {
-  Cluster cluster(GetParam());
+  Cluster cluster(GetParam(), patient());
   const auto client = cluster.connect();
   Engine engine(*client, 4 * kKiB, 1);
   put_half(engine, kMostKeys);
@@ -59,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(Paths, IndexQuestionOver,
 
 // All keys are posted before the first has its answer.
 TEST(IndexQuestionOverTcp, IsOneRoundTripForAThousandKeys) {
-  Cluster cluster(Path::kTcp);
+  Cluster cluster(Path::kTcp, patient());
   const auto client = cluster.connect();
   Engine engine(*client, 4 * kKiB, 1);
   put_half(engine, kMostKeys);

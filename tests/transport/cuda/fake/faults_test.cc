@@ -27,6 +27,25 @@ TEST_F(FakeFaults, come_at_the_call_that_was_named_and_once) {
   EXPECT_EQ(driver_.free(third), kSuccess);
 }
 
+TEST_F(FakeFaults, can_refuse_every_so_many_copies_to_a_device_and_records) {
+  start({.refuse_every = 3});
+  const cuda::Stream stream = make_stream();
+  const uint64_t address = allocate(64);
+  std::byte* const host = pin(64);
+  int refused = 0;
+  for (int i = 0; i < 9; ++i) {
+    const int result = driver_.copy_to_device(address, host, 64, stream);
+    if (result == kSuccess) continue;
+    EXPECT_EQ(result, cuda::kOutOfMemory);
+    ++refused;
+  }
+  EXPECT_EQ(refused, 3);
+  EXPECT_EQ(driver_.copy_to_host(host, address, 64, stream), kSuccess);
+  destroy(stream);
+  EXPECT_EQ(driver_.free(address), kSuccess);
+  EXPECT_EQ(driver_.free_host(host), kSuccess);
+}
+
 // Each entry of the seam, and of what comes next.
 TEST_F(FakeFaults, can_come_at_every_call) {
   constexpr int kSystemNotReady = 802;
