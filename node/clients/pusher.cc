@@ -171,32 +171,31 @@ void Pusher::pump_in(uint64_t delay_ns) {
   });
 }
 
-// One lane's turn. False: it has nothing to do any more.
-bool Pusher::turn(const Active& active, uint64_t now_ns) {
+Pusher::LaneTurn Pusher::turn(const Active& active, uint64_t now_ns) {
   Lane* lane = find(active);
-  if (lane == nullptr) return false;
+  if (lane == nullptr) return {0, false};
   const auto moved = lane->path->turn(now_ns);
   if (!moved) {
     end(std::move(lane->grant), *lane->path);
     counts_.lanes -= std::erase_if(clients_.at(active.client).lanes,
                                    [&](const Lane& ended) { return ended.id == active.lane; });
-    return false;
+    return {0, false};
   }
-  moved_bytes_ += *moved * store_.geometry().slot_bytes();
-  if (*moved > 0) turns_in_vain_ = 0;
   lane->active = !lane->path->idle();
-  return lane->active;
+  return {*moved, lane->active};
 }
 
 void Pusher::pump() {
   const uint64_t now = runtime_.clock().now_ns();
-  moved_bytes_ = 0;
+  uint64_t moved_bytes = 0;
   size_t turns = std::min(active_.size(), kPushLanes);
-  for (; turns > 0 && moved_bytes_ < kPushBytes; --turns) {
+  for (; turns > 0 && moved_bytes < kPushBytes; --turns) {
     const Active next = active_.front();
     active_.pop_front();
-    ++turns_in_vain_;
-    if (turn(next, now)) active_.push_back(next);
+    const LaneTurn done = turn(next, now);
+    moved_bytes += done.moved_pages * store_.geometry().slot_bytes();
+    turns_in_vain_ = done.moved_pages > 0 ? 0 : turns_in_vain_ + 1;
+    if (done.goes_on) active_.push_back(next);
   }
   if (active_.empty()) return;
   const bool is_idle = turns_in_vain_ > active_.size();

@@ -55,6 +55,10 @@ class Pusher {
     ClientId client;
     uint64_t lane;
   };
+  struct LaneTurn {
+    uint64_t moved_pages;
+    bool goes_on;  // something is left to do
+  };
   struct Client {
     bool opening = false;
     std::vector<Lane> lanes;
@@ -67,7 +71,7 @@ class Pusher {
               const std::function<void(Reply)>& done);
   void end(MemoryBudget::Grant grant, PushPath& path);
   Lane* find(const Active& lane);
-  bool turn(const Active& active, uint64_t now_ns);
+  LaneTurn turn(const Active& active, uint64_t now_ns);
   void pump();
   void pump_in(uint64_t delay_ns);
 
@@ -81,7 +85,6 @@ class Pusher {
   // Lanes on which something waits or is under way, in the order of their turns.
   std::deque<Active> active_;
   size_t turns_in_vain_ = 0;  // of them, since one moved something
-  uint64_t moved_bytes_ = 0;  // by this pump
   uint64_t last_lane_ = 0;
   uint64_t connecting_ = 0;
   PushCounts counts_;

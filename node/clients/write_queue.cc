@@ -131,9 +131,10 @@ void WriteQueue::look_again() {
 }
 
 void WriteQueue::refuse_waiting() {
+  const std::list<Waiting> refused = std::exchange(waiting_, {});
   next_ = waiting_.end();
   of_client_.clear();
-  for (const Waiting& waiting : std::exchange(waiting_, {})) {
+  for (const Waiting& waiting : refused) {
     for (const WritePtr& write : waiting.writes) {
       if (clients_.contains(write->client)) refuse(*write);
     }

@@ -91,21 +91,19 @@ MemberLink* FleetMember::peer(NodeId node) const {
 }
 
 void FleetMember::withdraw() {
-  abort_all();
-  watchers_.withdraw();
-}
-
-void FleetMember::abort_all() {
-  replica_sender_.abort(Code::kOtherEpoch);
+  replica_sender_.abort_at_once(Code::kOtherEpoch);
   replica_.abort(Code::kOtherEpoch);
   backfill_.abort();
+  watchers_.withdraw();
 }
 
 // In the protocol's order: own puts end, what others sent ends, and then what is of no use to this
 // node any more is killed, in turns.
 void FleetMember::entered() {
   meeting_.reset();
-  abort_all();
+  replica_sender_.abort(Code::kOtherEpoch);
+  replica_.abort(Code::kOtherEpoch);
+  backfill_.abort();
   foreign_.begin_epoch();
   holdings_.begin_epoch();
   for (const auto& [session, hello] : members_) {

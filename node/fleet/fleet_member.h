@@ -69,7 +69,6 @@ class FleetMember {
   FleetMember(const NodeOptions& options, Runtime& runtime, Fabric& fabric, const Fleet& fleet,
               const Member& self, PageStore& store, PoolLanding landing, uint64_t opens_ns,
               Hooks hooks);
-  void abort_all();
   void entered();
   std::function<Result<void>(const RegisteredEpoch&)> met();
   void reach_for_others();

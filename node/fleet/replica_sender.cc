@@ -4,11 +4,18 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "pagetable/guards.h"
 
 namespace farpage {
+namespace {
+
+// That fail between two looks at others' messages: each may end a put, which is answered.
+constexpr size_t kTurnPages = 256;
+
+}  // namespace
 
 ReplicaSender::ReplicaSender(Runtime& runtime, PageStore& store, const NodeEpoch& epoch,
                              std::function<MemberLink*(NodeId)> peer, std::function<void()> told)
@@ -17,7 +24,9 @@ ReplicaSender::ReplicaSender(Runtime& runtime, PageStore& store, const NodeEpoch
       epoch_(epoch),
       peer_(std::move(peer)),
       told_(std::move(told)),
-      overdue_(runtime, [this] { end_overdue(); }) {}
+      overdue_(runtime, [this] { end_overdue(); }),
+      turn_pages_(kTurnPages),
+      next_turn_(runtime, [this] { begin_turn(); }) {}
 
 Admission ReplicaSender::admits(const PageKey& key) const {
   const auto set = epoch_.replicas(key);
@@ -100,16 +109,15 @@ void ReplicaSender::replicate(std::vector<ReplicaPage> pages, uint64_t deadline_
 void ReplicaSender::end_overdue() {
   const uint64_t now = runtime_.clock().now_ns();
   uint64_t next = kNever;
-  std::vector<std::shared_ptr<Batch>> overdue;
   for (const auto& batch : batches_) {
     if (batch->deadline_ns <= now) {
-      overdue.push_back(batch);
+      end_later(batch, Code::kTimeout);
     } else {
       next = std::min(next, batch->deadline_ns);
     }
   }
   overdue_.arm(next);
-  for (const auto& batch : overdue) end_all(batch, Code::kTimeout);
+  fail_some();
 }
 
 void ReplicaSender::send(const std::shared_ptr<Batch>& batch, NodeId to,
@@ -148,8 +156,8 @@ void ReplicaSender::answered(const std::shared_ptr<Batch>& batch, std::span<cons
   const auto* refusal = reply ? std::get_if<Refusal>(&*reply) : nullptr;
   // The replica denies this member, not the client that put the page.
   const bool told = refusal != nullptr && refusal->code != Code::kDenied;
-  const Code why = told ? refusal->code : Code::kUnavailable;
-  for (const size_t page : pages) take(*batch, page, why);
+  failures_.push_back({batch, {pages.begin(), pages.end()}, told ? refusal->code : Code::kUnavailable});
+  fail_some();
 }
 
 // kDenied: the greeting of an older connection came after this one's, and the replica takes that
@@ -172,6 +180,7 @@ void ReplicaSender::take(Batch& batch, size_t page, Code code) {
 void ReplicaSender::end(Batch& batch, size_t page, Code code) {
   if (batch.has_ended[page]) return;
   batch.has_ended[page] = true;
+  if (batch.ends_with != Code::kOk) code = batch.ends_with;
   const ReplicaPage& ended = batch.pages[page];
   under_way_.erase(ended.page.key);
   if (!ended.removed) {
@@ -182,12 +191,47 @@ void ReplicaSender::end(Batch& batch, size_t page, Code code) {
   batch.ended(page, code);
 }
 
-void ReplicaSender::end_all(const std::shared_ptr<Batch>& batch, Code code) {
-  for (size_t i = 0; i < batch->pages.size(); ++i) end(*batch, i, code);
+// From here on no replica's answer is good enough.
+void ReplicaSender::end_later(const std::shared_ptr<Batch>& batch, Code code) {
+  if (batch->ends_with != Code::kOk) return;
+  batch->ends_with = code;
+  std::vector<size_t> pages(batch->pages.size());
+  std::iota(pages.begin(), pages.end(), size_t{0});
+  failures_.push_back({batch, std::move(pages), code});
+}
+
+void ReplicaSender::begin_turn() {
+  turn_pages_ = kTurnPages;
+  if (!failures_.empty()) fail_some();
+}
+
+void ReplicaSender::fail_some() {
+  for (; turn_pages_ > 0 && !failures_.empty(); --turn_pages_) fail_next();
+  if (turn_pages_ < kTurnPages) next_turn_.arm_now();
+}
+
+// What a page's end calls may abort the others.
+void ReplicaSender::fail_next() {
+  Failure& failure = failures_.front();
+  const std::shared_ptr<Batch> batch = failure.batch;
+  const size_t page = failure.pages[failure.next++];
+  const Code code = failure.code;
+  if (failure.next == failure.pages.size()) failures_.pop_front();
+  if (batch->ends_with != Code::kOk) {
+    end(*batch, page, batch->ends_with);
+  } else {
+    take(*batch, page, code);
+  }
 }
 
 void ReplicaSender::abort(Code code) {
-  for (const auto& batch : std::vector(batches_.begin(), batches_.end())) end_all(batch, code);
+  for (const auto& batch : batches_) end_later(batch, code);
+  fail_some();
+}
+
+void ReplicaSender::abort_at_once(Code code) {
+  for (const auto& batch : batches_) end_later(batch, code);
+  while (!failures_.empty()) fail_next();
 }
 
 }  // namespace farpage

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
@@ -50,8 +51,10 @@ class ReplicaSender {
   void hold(const ReplicaPage& page);
   // Pages that are held. `ended` runs once for each page, later, and by the deadline.
   void replicate(std::vector<ReplicaPage> pages, uint64_t deadline_ns, Ended ended);
-  // Ends all that has not ended with this code.
+  // Ends all that has not ended with this code, whatever the replicas answer: in turns.
   void abort(Code code);
+  // The same, at once: for a node that serves nobody any more.
+  void abort_at_once(Code code);
 
   uint64_t replicated() const { return replicated_; }
 
@@ -66,7 +69,16 @@ class ReplicaSender {
     std::vector<bool> has_ended;
     size_t left = 0;
     uint64_t deadline_ns = 0;
+    Code ends_with = Code::kOk;  // else: it is to end, in this or a later turn
     Ended ended;
+  };
+  // Pages of a batch that end, or that a replica will not answer for: thousands at once, where an
+  // epoch or a silent member is the cause.
+  struct Failure {
+    std::shared_ptr<Batch> batch;
+    std::vector<size_t> pages;
+    Code code;
+    size_t next = 0;
   };
 
   void send(const std::shared_ptr<Batch>& batch, NodeId to, std::vector<size_t> pages);
@@ -75,8 +87,11 @@ class ReplicaSender {
   void refused(NodeId by, uint64_t link_number, Code why);
   void take(Batch& batch, size_t page, Code code);
   void end(Batch& batch, size_t page, Code code);
-  void end_all(const std::shared_ptr<Batch>& batch, Code code);
+  void end_later(const std::shared_ptr<Batch>& batch, Code code);
   void end_overdue();
+  void begin_turn();
+  void fail_some();
+  void fail_next();
 
   Runtime& runtime_;
   PageStore& store_;
@@ -88,6 +103,9 @@ class ReplicaSender {
   uint64_t replicated_ = 0;
   // One for all batches, which are thousands a second and end long before their deadlines.
   TurnTimer overdue_;
+  std::deque<Failure> failures_;
+  size_t turn_pages_;  // that may still fail in this turn
+  TurnTimer next_turn_;
   std::shared_ptr<bool> alive_ =
       std::make_shared<bool>(true);  // outlived by callbacks that look at it
 };

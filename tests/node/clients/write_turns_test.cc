@@ -50,6 +50,28 @@ class WriteTurns : public testing::Test {
     service().handle(client, std::move(request),
                      [this](Reply reply) { replies_.push_back(std::move(reply)); });
   }
+  // Of pages that node 2 has to know of too.
+  void remove_each(size_t all, uint64_t patience_ns) {
+    std::vector<std::pair<ClientId, uint64_t>> removes;
+    uint64_t number = 0;
+    for (size_t i = 0; i < all; ++i, ++number) {
+      number = raw_.number_with({0, 2}, number);
+      removes.emplace_back(connect(), number);
+    }
+    for (const auto& [client, key] : removes) {
+      RemoveRequest request{{RawClient::key(key)}, patience_ns};
+      request.epoch = raw_.tag();
+      service().handle(client, std::move(request),
+                       [this](Reply reply) { replies_.push_back(std::move(reply)); });
+    }
+  }
+  // How many were refused with this.
+  size_t refused(Code code) const {
+    return static_cast<size_t>(std::ranges::count_if(replies_, [&](const Reply& reply) {
+      const auto* refusal = std::get_if<Refusal>(&reply);
+      return refusal != nullptr && refusal->code == code;
+    }));
+  }
   // The most that are answered between two messages of others, until all are.
   size_t most_at_once(size_t all, uint64_t patience_ns) {
     size_t most = 0, before = replies_.size();
@@ -122,6 +144,30 @@ TEST_F(WriteTurns, ClientsThatGoWhileOthersAreAnsweredAreNotAnswered) {
   for (size_t i = answered; i < kClients; i += 2) service().disconnected(clients[i]);
   raw_.run_for(kSecond);
   EXPECT_EQ(replies_.size(), answered + (kClients - answered) / 2);
+}
+
+TEST_F(WriteTurns, RemovesThatAReplicaDoesNotAnswerInTimeEndInTurns) {
+  constexpr uint64_t kPatienceNs = 20 * kMillisecond;
+  remove_each(kClients, kPatienceNs);
+  const uint64_t begun_ns = cluster_.now_ns();
+  cluster_.silence_links(cluster_.node_host(0), cluster_.node_host(2));
+  EXPECT_LE(most_at_once(kClients, kSecond), kMostInATurn);
+  EXPECT_EQ(cluster_.now_ns(), begun_ns + kPatienceNs);
+  EXPECT_EQ(refused(Code::kTimeout), kClients);
+}
+
+TEST_F(WriteTurns, RemovesWhoseReplicaHangsUpEndInTurns) {
+  remove_each(kClients, kLongNs);
+  cluster_.cut_links(cluster_.node_host(0), cluster_.node_host(2));
+  EXPECT_LE(most_at_once(kClients, kLongNs / 2), kMostInATurn);
+  EXPECT_EQ(refused(Code::kUnavailable), kClients);
+}
+
+TEST_F(WriteTurns, RemovesThatAnEpochEndsEndInTurns) {
+  remove_each(kClients, kLongNs);
+  cluster_.end_node(NodeEnd::kPowerLost, 2);
+  EXPECT_LE(most_at_once(kClients, kLongNs / 2), kMostInATurn);
+  EXPECT_EQ(refused(Code::kOtherEpoch), kClients);
 }
 
 // Nothing of it moves bytes.
