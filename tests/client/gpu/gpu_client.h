@@ -49,8 +49,11 @@ class GpuClient : public FakeDriverTest {
       options.backends.ucx.transports = "posix";
     }
   }
-  void open_over(Path path) {
-    cluster_.emplace(path);
+  void open_over(Path path, uint64_t lease_ms = Cluster::small_options().lease_ms) {
+    NodeOptions node = Cluster::small_options();
+    node.lease_ms = lease_ms;
+    tier_.reset();  // before its node
+    cluster_.emplace(path, node);
     tier_ = open(options());
   }
 

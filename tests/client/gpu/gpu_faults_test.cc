@@ -180,6 +180,30 @@ TEST_F(GpuFaults, OfMemoryThatIsFreedMakeItsPagesUnreachable) {
   expect_broken(kInvalidValue, kInvalidValue, "out of range");
 }
 
+// As where an engine gives its cache's memory back and takes other memory: at the same addresses.
+TEST_F(GpuFaults, OfMemoryThatIsUnmappedLastUntilOtherMemoryIsMappedThere) {
+  const uint64_t base = reserve(kGranule);
+  map(base);
+  const Region mapped = tier_->register_gpu_memory(base, kPages * kPageBytes).value();
+  const auto fetch_there = [&] { return tier_->fetch(fetches_to(mapped), kTimeoutUs).value(); };
+  const auto put_there = [&] {
+    return tier_->put(puts_from(mapped, kPutKey), kTimeoutUs).value();
+  };
+  ASSERT_TRUE(are_ready(fetch_there()));
+  ASSERT_EQ(later_.unmap_memory(base, kGranule), kSuccess);
+  EXPECT_TRUE(are(fetch_there(), Verdict::kRecompute, Reason::kUnreachable));
+  EXPECT_TRUE(are_all(put_there(), Code::kUnavailable));
+  EXPECT_TRUE(are_ready(fetch()));
+  EXPECT_TRUE(is_whole());
+  map(base);
+  EXPECT_TRUE(are_ready(fetch_there()));
+  for (size_t i = 0; i < kPages; ++i) EXPECT_TRUE(has_page(mapped, i, *sources_, i));
+  EXPECT_TRUE(are_all(put_there(), Code::kOk));
+  EXPECT_EQ(later_.unmap_memory(base, kGranule), kSuccess);
+  EXPECT_EQ(later_.free_addresses(base, kGranule), kSuccess);
+  expect_broken(kInvalidValue, kInvalidValue, "out of range");
+}
+
 TEST_F(GpuFaults, OfACopyFromTheGpuFailThePutAndNoOther) {
   ASSERT_TRUE(are_ready(fetch()));
   fake_->fail_call("cuMemcpyDtoHAsync_v2", 1, kInvalidValue);

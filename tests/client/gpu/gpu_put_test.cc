@@ -116,6 +116,23 @@ TEST_P(GpuPutOver, ServesManyThreadsBesideFetchesAndPutsOfHostMemory) {
   EXPECT_EQ(wrong, 0);
 }
 
+// It moves bytes all the same: that is no work of its thread.
+TEST_P(GpuPutOver, OfANodeThatHangsIsLateAndKeepsNoPageFromFetches) {
+  open_over(GetParam(), 60'000);  // no lease ends meanwhile
+  const Region landed = registered(20);
+  ASSERT_TRUE(are_put(tier_->put(puts_from(written(20)), kTimeoutUs).value()));
+  const Region source = written(60, 100);
+  cluster_->hold();
+  const Ticket late = tier_->put(puts_from(source, 100), 50'000).value();
+  EXPECT_TRUE(are_ready(tier_->fetch(fetches_to(landed), kTimeoutUs).value()));
+  late.wait();
+  EXPECT_THAT(late.results(), all_are(Code::kTimeout));
+  cluster_->go_on();
+  ASSERT_TRUE(late.wait_released(patience_ns()));
+  ASSERT_TRUE(are_put(tier_->put(puts_from(source, 100), kTimeoutUs).value()));
+  EXPECT_TRUE(has_pages_of(60, 100));
+}
+
 INSTANTIATE_TEST_SUITE_P(Paths, GpuPutOver, testing::Values(Path::kShm, Path::kTcp, Path::kTls),
                          path_name);
 

@@ -14,7 +14,6 @@ using cuda::kSuccess;
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr size_t kGranule = 2 * 1024 * 1024;
 
 class GpuRegistration : public GpuClient {
  protected:
@@ -68,17 +67,9 @@ TEST_F(GpuRegistration, TakesThreadAndMemoryOnceForEachGpu) {
 }
 
 TEST_F(GpuRegistration, TakesMemoryThatIsMappedPieceByPiece) {
-  uint64_t base = 0;
-  ASSERT_EQ(later_.reserve_addresses(&base, 3 * kGranule, 0, 0, 0), kSuccess);
-  const cuda::AllocationProperties properties;
-  const cuda::MemoryAccess access;
-  for (int i = 0; i < 2; ++i) {
-    unsigned long long handle = 0;
-    ASSERT_EQ(later_.create_memory(&handle, kGranule, &properties, 0), kSuccess);
-    ASSERT_EQ(later_.map_memory(base + i * kGranule, kGranule, 0, handle, 0), kSuccess);
-    ASSERT_EQ(later_.set_access(base + i * kGranule, kGranule, &access, 1), kSuccess);
-    ASSERT_EQ(later_.release_memory(handle), kSuccess);
-  }
+  const uint64_t base = reserve(3 * kGranule);
+  map(base);
+  map(base + kGranule);
   const Error half = refusal(base + kGranule, 2 * kGranule);
   EXPECT_EQ(half.code, Code::kInvalid);
   EXPECT_THAT(half.message, AllOf(HasSubstr("only the first 2097152 are mapped memory of cuda:0"),

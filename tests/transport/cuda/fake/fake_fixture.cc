@@ -76,6 +76,22 @@ std::byte* FakeDriverTest::pin(size_t bytes) {
   return static_cast<std::byte*>(made);
 }
 
+uint64_t FakeDriverTest::reserve(size_t bytes) {
+  uint64_t address = 0;
+  EXPECT_EQ(later_.reserve_addresses(&address, bytes, 0, 0, 0), kSuccess);
+  return address;
+}
+
+void FakeDriverTest::map(uint64_t address) {
+  const cuda::AllocationProperties properties;
+  const cuda::MemoryAccess access;
+  unsigned long long handle = 0;
+  ASSERT_EQ(later_.create_memory(&handle, kGranule, &properties, 0), kSuccess);
+  ASSERT_EQ(later_.map_memory(address, kGranule, 0, handle, 0), kSuccess);
+  ASSERT_EQ(later_.set_access(address, kGranule, &access, 1), kSuccess);
+  ASSERT_EQ(later_.release_memory(handle), kSuccess);
+}
+
 void FakeDriverTest::destroy(cuda::Stream stream) {
   EXPECT_EQ(driver_.wait_for_stream(stream), kSuccess);
   EXPECT_EQ(driver_.destroy_stream(stream), kSuccess);

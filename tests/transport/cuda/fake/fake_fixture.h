@@ -16,6 +16,8 @@ namespace farpage {
 // rule may be broken but those that the test has named.
 class FakeDriverTest : public testing::Test {
  protected:
+  static constexpr size_t kGranule = 2 * 1024 * 1024;  // of memory that is mapped
+
   FakeDriverTest();
   ~FakeDriverTest() override;
 
@@ -29,6 +31,10 @@ class FakeDriverTest : public testing::Test {
   cuda::Stream make_stream();
   uint64_t allocate(size_t bytes);
   std::byte* pin(size_t bytes);
+  // Addresses without memory; free_addresses() is the test's.
+  uint64_t reserve(size_t bytes);
+  // A granule of its own there; only the mapping keeps its memory.
+  void map(uint64_t address);
   void destroy(cuda::Stream stream);
 
   cuda::Driver driver_;

@@ -13,26 +13,12 @@ using cuda::kInvalidValue;
 using cuda::kNotSupported;
 using cuda::kSuccess;
 
-constexpr size_t kGranule = 2 * 1024 * 1024;
-
 class FakeVirtualMemory : public FakeDriverTest {
  protected:
   unsigned long long create(size_t bytes) {
     unsigned long long handle = 0;
     EXPECT_EQ(later_.create_memory(&handle, bytes, &properties_, 0), kSuccess);
     return handle;
-  }
-  uint64_t reserve(size_t bytes) {
-    uint64_t address = 0;
-    EXPECT_EQ(later_.reserve_addresses(&address, bytes, 0, 0, 0), kSuccess);
-    return address;
-  }
-  // Maps a granule of its own; only the mapping keeps its memory.
-  void map(uint64_t address) {
-    const unsigned long long handle = create(kGranule);
-    ASSERT_EQ(later_.map_memory(address, kGranule, 0, handle, 0), kSuccess);
-    ASSERT_EQ(later_.set_access(address, kGranule, &access_, 1), kSuccess);
-    ASSERT_EQ(later_.release_memory(handle), kSuccess);
   }
   int fill(uint64_t address, size_t bytes) {
     const int result = driver_.fill(address, 0x5A, bytes, nullptr);
