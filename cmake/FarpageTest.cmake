@@ -47,7 +47,7 @@ function(farpage_test name)
   # VARIES: it has other definitions in dev than in minimal. With a precompiled header ccache would
   # take none of the one's objects for the other, and to compile them again costs more than it
   # saves.
-  if(FARPAGE_PCH AND (FARPAGE_SANITIZE OR NOT ARG_VARIES))
+  if(FARPAGE_PCH AND NOT ARG_VARIES)
     target_compile_options(farpage_test_${name} PRIVATE ${farpage_pch_options})
     target_precompile_headers(farpage_test_${name} REUSE_FROM farpage_test_pch)
   endif()

@@ -14,7 +14,6 @@ using cuda::kSuccess;
 using testing::AllOf;
 using testing::HasSubstr;
 
-
 class GpuRegistration : public GpuClient {
  protected:
   GpuRegistration() { tier_ = open(options()); }

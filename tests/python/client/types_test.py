@@ -1,7 +1,6 @@
 """The package's types are complete, and a program that uses them is checked by them."""
 
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,6 +10,9 @@ from client_case import SOURCE, faulthandler
 from program import skip_or_fail
 
 PACKAGE = SOURCE / "python/farpage"
+# To look at what the package imports, NumPy above all, takes minutes. mypy does it again where the
+# contents of a file have changed.
+CACHE = pathlib.Path.home() / ".cache/farpage-mypy"
 # The recorder's, and those that import an engine, which is not here.
 UNTYPED = {"access_trace.py", "attended_pages.py", "marks.py", "record.py", "sglang_pools.py", "lmcache.py", "sglang.py", "sglang_facts.py", "vllm.py",
            "vllm_connector.py", "vllm_facts.py", "vllm_plugin.py"}
@@ -28,12 +30,6 @@ with farpage.open("x.sock", lanes=2, security={"tls": True}) as client:
 
 
 class TypesTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        # What the package imports, NumPy above all, is looked at once.
-        cls.cache = tempfile.mkdtemp(prefix="fp")
-        cls.addClassCleanup(shutil.rmtree, cls.cache)
-
     def setUp(self):
         faulthandler.cancel_dump_traceback_later()  # mypy has a timeout of its own
         try:
@@ -42,7 +38,7 @@ class TypesTest(unittest.TestCase):
             skip_or_fail(self, "needs mypy: python3 -m pip install mypy")
 
     def mypy(self, *arguments):
-        command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", self.cache, "--follow-imports", "silent", *map(str, arguments)]
+        command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(CACHE), "--follow-imports", "silent", *map(str, arguments)]
         return subprocess.run(command, cwd=SOURCE / "python", capture_output=True, text=True, timeout=280, check=False).stdout
 
     def test_the_package_is_typed_throughout(self):
