@@ -192,7 +192,9 @@ TEST_F(GpuFaults, OfMemoryThatIsUnmappedLastUntilOtherMemoryIsMappedThere) {
   ASSERT_TRUE(are_ready(fetch_there()));
   ASSERT_EQ(later_.unmap_memory(base, kGranule), kSuccess);
   EXPECT_TRUE(are(fetch_there(), Verdict::kRecompute, Reason::kUnreachable));
+  expect_broken(kInvalidValue, kInvalidValue, "out of range");
   EXPECT_TRUE(are_all(put_there(), Code::kUnavailable));
+  expect_broken(kInvalidValue, kInvalidValue, "out of range");
   EXPECT_TRUE(are_ready(fetch()));
   EXPECT_TRUE(is_whole());
   map(base);
@@ -201,7 +203,6 @@ TEST_F(GpuFaults, OfMemoryThatIsUnmappedLastUntilOtherMemoryIsMappedThere) {
   EXPECT_TRUE(are_all(put_there(), Code::kOk));
   EXPECT_EQ(later_.unmap_memory(base, kGranule), kSuccess);
   EXPECT_EQ(later_.free_addresses(base, kGranule), kSuccess);
-  expect_broken(kInvalidValue, kInvalidValue, "out of range");
 }
 
 TEST_F(GpuFaults, OfACopyFromTheGpuFailThePutAndNoOther) {

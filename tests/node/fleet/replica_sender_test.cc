@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,7 @@ struct Primary {
   NodeEpoch epoch{runtime, fleet, kSelf, kPageBytes, {[] {}, [] {}}};
   ReplicaSender replica_sender{runtime, *store, epoch, [](NodeId) { return nullptr; }, [] {}};
   uint64_t ended = 0;
+  std::set<Code> codes;
 
   Primary() { epoch.start(); }
   uint64_t now() const { return world.now_ns(); }
@@ -63,7 +65,10 @@ struct Primary {
     page.page.key = {number, 1};
     page.removed = true;
     replica_sender.hold(page);
-    replica_sender.replicate({page}, now() + patience_ns, [this](size_t, Code) { ++ended; });
+    replica_sender.replicate({page}, now() + patience_ns, [this](size_t, Code code) {
+      ++ended;
+      codes.insert(code);
+    });
   }
 };
 
@@ -77,6 +82,27 @@ TEST(ReplicaSender, BatchesThatHaveEndedLeaveNoTimerEach) {
   EXPECT_LE(at.runtime.waiting, 3u);
   at.world.run_until(at.now() + 4 * kSecond);
   EXPECT_EQ(at.runtime.waiting, 0u);
+}
+
+TEST(ReplicaSender, WhatEndsInALaterTurnIsNotReplicatedMeanwhile) {
+  constexpr uint64_t kPages = 1000;
+  Primary at;
+  for (uint64_t number = 0; number < kPages; ++number) at.replicate(number, kSecond);
+  at.replica_sender.abort(Code::kOtherEpoch);
+  EXPECT_LT(at.ended, kPages);  // all others have it: so it would end well
+  at.replicate(kPages, kSecond);
+  at.world.run_until(at.now() + kMicrosecond);
+  EXPECT_EQ(at.ended, kPages + 1);
+  EXPECT_EQ(at.codes, (std::set{Code::kOk, Code::kOtherEpoch}));
+  EXPECT_EQ(at.replica_sender.replicated(), 1u);  // what began behind the abort
+}
+
+TEST(ReplicaSender, WhatIsAbortedAtOnceHasEnded) {
+  Primary at;
+  for (uint64_t number = 0; number < 1000; ++number) at.replicate(number, kSecond);
+  at.replica_sender.abort_at_once(Code::kOtherEpoch);
+  EXPECT_EQ(at.ended, 1000u);
+  EXPECT_EQ(at.codes, std::set{Code::kOtherEpoch});
 }
 
 uint64_t cpu_ns() {
