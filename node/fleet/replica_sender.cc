@@ -156,7 +156,8 @@ void ReplicaSender::answered(const std::shared_ptr<Batch>& batch, std::span<cons
   const auto* refusal = reply ? std::get_if<Refusal>(&*reply) : nullptr;
   // The replica denies this member, not the client that put the page.
   const bool told = refusal != nullptr && refusal->code != Code::kDenied;
-  failures_.push_back({batch, {pages.begin(), pages.end()}, told ? refusal->code : Code::kUnavailable});
+  failures_.push_back(
+      {batch, {pages.begin(), pages.end()}, told ? refusal->code : Code::kUnavailable});
   fail_some();
 }
 

@@ -186,9 +186,7 @@ TEST_F(GpuFaults, OfMemoryThatIsUnmappedLastUntilOtherMemoryIsMappedThere) {
   map(base);
   const Region mapped = tier_->register_gpu_memory(base, kPages * kPageBytes).value();
   const auto fetch_there = [&] { return tier_->fetch(fetches_to(mapped), kTimeoutUs).value(); };
-  const auto put_there = [&] {
-    return tier_->put(puts_from(mapped, kPutKey), kTimeoutUs).value();
-  };
+  const auto put_there = [&] { return tier_->put(puts_from(mapped, kPutKey), kTimeoutUs).value(); };
   ASSERT_TRUE(are_ready(fetch_there()));
   ASSERT_EQ(later_.unmap_memory(base, kGranule), kSuccess);
   EXPECT_TRUE(are(fetch_there(), Verdict::kRecompute, Reason::kUnreachable));
