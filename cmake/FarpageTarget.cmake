@@ -12,7 +12,8 @@ find_program(FARPAGE_CCACHE ccache)
 if(FARPAGE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # One build folder's objects serve another whose flags are the same: dev's and minimal's, mostly.
   # The sloppiness is what precompiled headers need.
-  # A build with sanitizers shares with no other, so the preprocessor need not run for the search.
+  # A build with sanitizers shares with those of other checkouts alone, so the preprocessor need not
+  # run for the search.
   set(depend)
   if(FARPAGE_SANITIZE)
     set(depend CCACHE_DEPEND=true)
@@ -44,13 +45,15 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 
 # Headers that cost the most, and nothing else, so that what is precompiled hides no missing include
-# but theirs; scripts/lint goes without it. ccache keeps what is so compiled only with this option
-# of g++. What clang precompiles names the folder of the checkout, so that ccache would take none of
+# but theirs; scripts/lint goes without it. ccache keeps what is so compiled only with these
+# options. What clang precompiles names the folder of the checkout, so that ccache would take none of
 # one checkout's objects for another's.
 set(farpage_pch OFF)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(farpage_pch ON)
   set(farpage_pch_options -fpch-preprocess)
+elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  set(farpage_pch_options "SHELL:-Xclang -fno-pch-timestamp")
 endif()
 option(FARPAGE_PCH "Precompile GoogleTest's headers for tests, and CLI11's for programs" ${farpage_pch})
 

@@ -97,8 +97,8 @@ void FleetMember::withdraw() {
   watchers_.withdraw();
 }
 
-// In the protocol's order: own puts end, what others sent ends, and then what is of no use to this
-// node any more is killed, in turns.
+// In the protocol's order: it is decided that own puts end, what others sent ends, and then what is
+// of no use to this node any more is killed, in turns. Puts have their answers in turns, too.
 void FleetMember::entered() {
   meeting_.reset();
   replica_sender_.abort(Code::kOtherEpoch);

@@ -33,8 +33,9 @@ namespace farpage {
 class FleetMember {
  public:
   struct Hooks {
-    std::function<void()> epoch_changed;  // puts of the one before have been aborted
-    std::function<void()> left_out;       // this run is over; called last
+    // Puts of the one before that are not acknowledged will not be; their answers come in turns.
+    std::function<void()> epoch_changed;
+    std::function<void()> left_out;  // this run is over; called last
   };
 
   // `opens_ns`: when this run may first take puts and replicas.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "pagetable/guards.h"
@@ -12,7 +11,8 @@
 namespace farpage {
 namespace {
 
-// That fail between two looks at others' messages: each may end a put, which is answered.
+// So many pages may fail between two looks at others' messages: each may end a put, which the node
+// then answers.
 constexpr size_t kTurnPages = 256;
 
 }  // namespace
@@ -149,15 +149,21 @@ void ReplicaSender::send(const std::shared_ptr<Batch>& batch, NodeId to,
 void ReplicaSender::answered(const std::shared_ptr<Batch>& batch, std::span<const size_t> pages,
                              const Result<Reply>& reply) {
   const auto* codes = reply ? std::get_if<ReplicateReply>(&*reply) : nullptr;
-  if (codes != nullptr && codes->codes.size() == pages.size()) {
-    for (size_t i = 0; i < pages.size(); ++i) take(*batch, pages[i], codes->codes[i]);
-    return;
-  }
+  const bool is_for_all = codes != nullptr && codes->codes.size() == pages.size();
   const auto* refusal = reply ? std::get_if<Refusal>(&*reply) : nullptr;
   // The replica denies this member, not the client that put the page.
   const bool told = refusal != nullptr && refusal->code != Code::kDenied;
-  failures_.push_back(
-      {batch, {pages.begin(), pages.end()}, told ? refusal->code : Code::kUnavailable});
+  const Code why = told ? refusal->code : Code::kUnavailable;
+  std::vector<FailedPage> failed;
+  for (size_t i = 0; i < pages.size(); ++i) {
+    const Code code = is_for_all ? codes->codes[i] : why;
+    if (code == Code::kOk) {
+      take(*batch, pages[i], code);
+    } else if (!batch->has_ended[pages[i]]) {
+      failed.push_back({pages[i], code});
+    }
+  }
+  fail(batch, std::move(failed));
   fail_some();
 }
 
@@ -196,9 +202,15 @@ void ReplicaSender::end(Batch& batch, size_t page, Code code) {
 void ReplicaSender::end_later(const std::shared_ptr<Batch>& batch, Code code) {
   if (batch->ends_with != Code::kOk) return;
   batch->ends_with = code;
-  std::vector<size_t> pages(batch->pages.size());
-  std::iota(pages.begin(), pages.end(), size_t{0});
-  failures_.push_back({batch, std::move(pages), code});
+  std::vector<FailedPage> pages;
+  for (size_t page = 0; page < batch->pages.size(); ++page) {
+    if (!batch->has_ended[page]) pages.push_back({page, code});
+  }
+  fail(batch, std::move(pages));
+}
+
+void ReplicaSender::fail(const std::shared_ptr<Batch>& batch, std::vector<FailedPage> pages) {
+  if (!pages.empty()) failures_.push_back({batch, std::move(pages)});
 }
 
 void ReplicaSender::begin_turn() {
@@ -207,21 +219,23 @@ void ReplicaSender::begin_turn() {
 }
 
 void ReplicaSender::fail_some() {
-  for (; turn_pages_ > 0 && !failures_.empty(); --turn_pages_) fail_next();
+  while (turn_pages_ > 0 && !failures_.empty()) {
+    --turn_pages_;
+    fail_next();
+  }
   if (turn_pages_ < kTurnPages) next_turn_.arm_now();
 }
 
-// What a page's end calls may abort the others.
+// What a page's end calls may come back here.
 void ReplicaSender::fail_next() {
   Failure& failure = failures_.front();
   const std::shared_ptr<Batch> batch = failure.batch;
-  const size_t page = failure.pages[failure.next++];
-  const Code code = failure.code;
+  const FailedPage failed = failure.pages[failure.next++];
   if (failure.next == failure.pages.size()) failures_.pop_front();
   if (batch->ends_with != Code::kOk) {
-    end(*batch, page, batch->ends_with);
+    end(*batch, failed.page, batch->ends_with);
   } else {
-    take(*batch, page, code);
+    take(*batch, failed.page, failed.code);
   }
 }
 

@@ -49,9 +49,11 @@ class ReplicaSender {
   // A page of a key that admits() has let in, as it lies here now, which is replicated next. Until
   // it has ended it is not evicted, and no other of its key is let in.
   void hold(const ReplicaPage& page);
-  // Pages that are held. `ended` runs once for each page, later, and by the deadline.
+  // Pages that are held. `ended` runs once for each page, later: by the deadline, or in the turns
+  // that follow it. It may abort.
   void replicate(std::vector<ReplicaPage> pages, uint64_t deadline_ns, Ended ended);
-  // Ends all that has not ended with this code, whatever the replicas answer: in turns.
+  // What has not ended ends with `code`, in turns, whatever the replicas answer from now on. What
+  // was to end already keeps its code.
   void abort(Code code);
   // The same, at once: for a node that serves nobody any more.
   void abort_at_once(Code code);
@@ -72,12 +74,15 @@ class ReplicaSender {
     Code ends_with = Code::kOk;  // else: it is to end, in this or a later turn
     Ended ended;
   };
-  // Pages of a batch that end, or that a replica will not answer for: thousands at once, where an
-  // epoch or a silent member is the cause.
+  struct FailedPage {
+    size_t page;
+    Code code;
+  };
+  // Pages of a batch that end, or that a replica has not applied: thousands at once, where an epoch
+  // or a silent member is the cause.
   struct Failure {
     std::shared_ptr<Batch> batch;
-    std::vector<size_t> pages;
-    Code code;
+    std::vector<FailedPage> pages;
     size_t next = 0;
   };
 
@@ -88,6 +93,7 @@ class ReplicaSender {
   void take(Batch& batch, size_t page, Code code);
   void end(Batch& batch, size_t page, Code code);
   void end_later(const std::shared_ptr<Batch>& batch, Code code);
+  void fail(const std::shared_ptr<Batch>& batch, std::vector<FailedPage> pages);
   void end_overdue();
   void begin_turn();
   void fail_some();

@@ -33,6 +33,7 @@ class WriteTurns : public testing::Test {
     options.nodes = 3;
     options.replicas = 2;
     options.uses_register = true;
+    options.node.pool_bytes = 1'024 * (options.node.page_bytes + sizeof(PageHeader));
     return options;
   }
   ClientId connect() {
@@ -180,11 +181,40 @@ TEST_F(WriteTurns, RemovesWhoseReplicaIsGivenUpEndInTurns) {
   EXPECT_EQ(refused(Code::kUnavailable), kClients);
 }
 
+// Of several puts, more than end in a turn.
+TEST_F(WriteTurns, PagesWhosePutsEndInTurnsCanBePutAgain) {
+  constexpr size_t kPuts = 3, kPages = 200;
+  std::vector<std::vector<std::pair<uint64_t, uint64_t>>> puts(kPuts);
+  uint64_t number = 0;
+  for (auto& pages : puts) {
+    for (size_t i = 0; i < kPages; ++i, ++number) {
+      number = raw_.number_with({0, 2}, number);
+      pages.emplace_back(number, 1);
+    }
+  }
+  raw_.put(puts[0][0].first, 1);  // so that it has its session
+  cluster_.silence_links(cluster_.node_host(0), cluster_.node_host(2));
+  std::vector<std::shared_ptr<RawClient::Answer>> answers;
+  for (const auto& pages : puts) answers.push_back(raw_.begin_put(0, pages, kLongNs));
+  for (const auto& answer : answers) {
+    const auto results = raw_.results(answer);
+    ASSERT_EQ(results.size(), kPages);
+    for (const CommitResult& result : results) EXPECT_EQ(result.code, Code::kUnavailable);
+  }
+  for (const auto& pages : puts) {
+    for (const CommitResult& result : raw_.results(raw_.begin_put(0, pages, kLongNs))) {
+      ASSERT_EQ(result.code, Code::kOk);
+    }
+  }
+}
+
 // Another member's end is known before that of the link.
 TEST_F(WriteTurns, RemovesThatAnEpochEndsEndInTurns) {
   cluster_.end_node(NodeEnd::kPowerLost, 1);
+  const uint64_t epoch = raw_.epoch_now().number;
   raw_.run_for(240 * kMillisecond);  // it is known after 248
   remove_each(kClients, kLongNs);
+  ASSERT_EQ(raw_.epoch_now().number, epoch);
   cluster_.silence_links(cluster_.node_host(0), cluster_.node_host(2));
   EXPECT_LE(most_at_once(kClients, kLongNs / 2), kMostBeforeOthers);
   EXPECT_EQ(refused(Code::kOtherEpoch), kClients);

@@ -88,38 +88,68 @@ TEST_F(HalfBegun, PutOfAClientHasOneVersionAPage) {
   EXPECT_EQ(put.wait()[0].code, Code::kUnavailable) << "it began, and nobody knows how it ended";
 }
 
-// A commit of more than a node copies in one turn.
-TEST(LongCommit, OfWhichAPartHasBegunIsAnsweredPageByPage) {
-  constexpr uint64_t kPage = 32 * kKiB;
-  constexpr uint64_t kPages = 200;  // 6 MiB, and a turn copies 4
-  sim::World world(1);
-  sim::SimFabric fabric(world, {});
-  sim::SimFabric client(world, {});
-  const TempDir dir;
-  NodeOptions options = small_sim_node();
-  options.page_bytes = kPage;
-  options.pool_bytes = 256 * (kPage + sizeof(PageHeader));
-  auto file = EpochFile::open(dir / "node.state").value();
-  const auto versions = std::make_shared<Versions>(std::make_shared<EpochFile>(std::move(file)), 1,
-                                                   0, world.now_ns());
-  const Fleet fleet = {{1, 1, 1, kPage, {{7, 0, false, 0}}}, nullptr, 0, nullptr};
-  auto run = MemoryNode::make_run(options, fabric.runtime(), fabric, versions,
-                                  MemoryBudget::make("b", kMiB), nullptr, {})
-                 .value();
-  const auto node =
-      MemoryNode::create(options, fabric.runtime(), fabric, std::move(run), fleet, 7, [] {
-      }).value();
-  const EpochTag epoch = {1, fleet.list.identity()};
+// A node that is alone in its fleet, and is left out.
+class LeftOut : public testing::Test {
+ protected:
+  static constexpr uint64_t kPage = 32 * kKiB;
 
-  const ClientId id = node->connected().value();
-  HelloRequest hello;
-  hello.staging_bytes = kPage;
-  hello.epoch = epoch;
-  std::optional<Reply> reply;
-  const auto answer = [&](Reply given) { reply = std::move(given); };
-  node->handle(id, hello, answer);
-  ASSERT_TRUE(world.wait_until(world.now_ns() + kSecond, [&] { return reply.has_value(); }));
-  auto& greeted = std::get<HelloReply>(*reply);
+  // The answer to a greeting.
+  HelloReply greet(ClientId id) {
+    HelloRequest hello;
+    hello.staging_bytes = kPage;
+    hello.epoch = epoch_;
+    std::optional<Reply> reply;
+    node_->handle(id, hello, [&](Reply given) { reply = std::move(given); });
+    EXPECT_TRUE(world_.wait_until(world_.now_ns() + kSecond, [&] { return reply.has_value(); }));
+    return std::move(std::get<HelloReply>(*reply));
+  }
+
+  sim::World world_{1};
+  sim::SimFabric fabric_{world_, {}};
+  const TempDir dir_;
+  const Fleet fleet_ = {{1, 1, 1, kPage, {{7, 0, false, 0}}}, nullptr, 0, nullptr};
+  const EpochTag epoch_ = {1, fleet_.list.identity()};
+  std::unique_ptr<MemoryNode> node_ = make();
+
+ private:
+  std::unique_ptr<MemoryNode> make() {
+    NodeOptions options = small_sim_node();
+    options.page_bytes = kPage;
+    options.pool_bytes = 256 * (kPage + sizeof(PageHeader));
+    auto file = EpochFile::open(dir_ / "node.state").value();
+    const auto versions = std::make_shared<Versions>(std::make_shared<EpochFile>(std::move(file)),
+                                                     1, 0, world_.now_ns());
+    auto run = MemoryNode::make_run(options, fabric_.runtime(), fabric_, versions,
+                                    MemoryBudget::make("b", kMiB), nullptr, {})
+                   .value();
+    return MemoryNode::create(options, fabric_.runtime(), fabric_, std::move(run), fleet_, 7, [] {})
+        .value();
+  }
+};
+
+// More pages than end in a turn.
+TEST_F(LeftOut, EveryReplicationThatIsUnderWayIsAnswered) {
+  constexpr size_t kRemoves = 900;
+  const ClientId id = node_->connected().value();
+  greet(id);
+  std::vector<Reply> replies;
+  RemoveRequest request{{}, epoch_, kSecond};
+  for (uint64_t number = 0; number < kRemoves; ++number) {
+    request.keys.push_back(RawClient::key(number));
+  }
+  node_->handle(id, std::move(request), [&](Reply reply) { replies.push_back(std::move(reply)); });
+  ASSERT_TRUE(replies.empty());
+  node_->withdraw([] {});
+  ASSERT_EQ(replies.size(), 1u);
+  EXPECT_EQ(std::get<Refusal>(replies[0]).code, Code::kOtherEpoch);
+}
+
+// A commit of more than a node copies in one turn.
+TEST_F(LeftOut, LongCommitOfWhichAPartHasBegunIsAnsweredPageByPage) {
+  constexpr uint64_t kPages = 200;  // 6 MiB, and a turn copies 4
+  sim::SimFabric client(world_, {});
+  const ClientId id = node_->connected().value();
+  auto greeted = greet(id);
   const auto channel = client.connect(std::move(greeted.staging_offer), kNever).value();
   std::vector<std::byte> bytes(kPage, std::byte{7});
   const Region local = client.register_local({bytes.data(), bytes.size()}).value();
@@ -131,18 +161,18 @@ TEST(LongCommit, OfWhichAPartHasBegunIsAnsweredPageByPage) {
   write.local_count = 1;
   write.local[0] = local.slice(0, kPage);
   ASSERT_EQ(post_operations(*channel, {&write, 1}).accepted, 1u);
-  world.run_until(world.now_ns() + kMillisecond);
+  world_.run_until(world_.now_ns() + kMillisecond);
 
-  CommitRequest commit = {write.immediate, kSecond, {}, epoch};
+  CommitRequest commit = {write.immediate, kSecond, {}, epoch_};
   for (uint64_t number = 0; number < kPages; ++number) {
     commit.pages.push_back({RawClient::key(number), 0, kPage, crc32c(0, bytes.data(), kPage)});
   }
-  reply.reset();
-  node->handle(id, std::move(commit), answer);
-  const uint64_t begun = node->status().slots_live;
+  std::optional<Reply> reply;
+  node_->handle(id, std::move(commit), [&](Reply given) { reply = std::move(given); });
+  const uint64_t begun = node_->status().slots_live;
   ASSERT_GT(begun, 0u);
   ASSERT_LT(begun, kPages);
-  node->withdraw([] {});
+  node_->withdraw([] {});
   ASSERT_TRUE(reply.has_value());
   ASSERT_TRUE(std::holds_alternative<CommitReply>(*reply));
   const auto& results = std::get<CommitReply>(*reply).results;

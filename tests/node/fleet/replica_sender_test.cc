@@ -57,6 +57,7 @@ struct Primary {
   ReplicaSender replica_sender{runtime, *store, epoch, [](NodeId) { return nullptr; }, [] {}};
   uint64_t ended = 0;
   std::set<Code> codes;
+  std::function<void()> on_end;
 
   Primary() { epoch.start(); }
   uint64_t now() const { return world.now_ns(); }
@@ -68,6 +69,7 @@ struct Primary {
     replica_sender.replicate({page}, now() + patience_ns, [this](size_t, Code code) {
       ++ended;
       codes.insert(code);
+      if (on_end) on_end();
     });
   }
 };
@@ -95,6 +97,19 @@ TEST(ReplicaSender, WhatEndsInALaterTurnIsNotReplicatedMeanwhile) {
   EXPECT_EQ(at.ended, kPages + 1);
   EXPECT_EQ(at.codes, (std::set{Code::kOk, Code::kOtherEpoch}));
   EXPECT_EQ(at.replica_sender.replicated(), 1u);  // what began behind the abort
+}
+
+TEST(ReplicaSender, PageThatEndsMayAbortTheOthers) {
+  constexpr uint64_t kPages = 1000;
+  Primary at;
+  at.on_end = [&] {
+    if (at.ended == 256) at.replica_sender.abort(Code::kOtherEpoch);  // the turn's last one
+  };
+  for (uint64_t number = 0; number < kPages; ++number) at.replicate(number, kSecond);
+  at.replica_sender.abort(Code::kOtherEpoch);
+  EXPECT_EQ(at.ended, 256u);
+  at.world.run_until(at.now() + kMicrosecond);
+  EXPECT_EQ(at.ended, kPages);
 }
 
 TEST(ReplicaSender, WhatIsAbortedAtOnceHasEnded) {

@@ -1,5 +1,6 @@
 """The package's types are complete, and a program that uses them is checked by them."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -10,9 +11,9 @@ from client_case import SOURCE, faulthandler
 from program import skip_or_fail
 
 PACKAGE = SOURCE / "python/farpage"
-# To look at what the package imports, NumPy above all, takes minutes. mypy does it again where the
-# contents of a file have changed.
-CACHE = pathlib.Path.home() / ".cache/farpage-mypy"
+# To look at what the package imports, NumPy above all, takes minutes. mypy does it again where a
+# file has changed.
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "farpage-mypy"
 # The recorder's, and those that import an engine, which is not here.
 UNTYPED = {"access_trace.py", "attended_pages.py", "marks.py", "record.py", "sglang_pools.py", "lmcache.py", "sglang.py", "sglang_facts.py", "vllm.py",
            "vllm_connector.py", "vllm_facts.py", "vllm_plugin.py"}
