@@ -45,9 +45,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 
 # Headers that cost the most, and nothing else, so that what is precompiled hides no missing include
-# but theirs; scripts/lint goes without it. ccache keeps what is so compiled only with these
-# options. What clang precompiles names the folder of the checkout, so that ccache would take none of
-# one checkout's objects for another's.
+# but theirs; scripts/lint goes without it. ccache keeps what is so compiled only with these options.
+# What clang precompiles names the folder of the checkout, so that ccache would take none of one
+# checkout's objects for another's.
 set(farpage_pch OFF)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(farpage_pch ON)

@@ -183,7 +183,7 @@ TEST_F(WriteTurns, RemovesWhoseReplicaIsGivenUpEndInTurns) {
 
 // Of several puts, more than end in a turn.
 TEST_F(WriteTurns, PagesWhosePutsEndInTurnsCanBePutAgain) {
-  constexpr size_t kPuts = 3, kPages = 200;
+  constexpr size_t kPuts = 6, kPages = 100;
   std::vector<std::vector<std::pair<uint64_t, uint64_t>>> puts(kPuts);
   uint64_t number = 0;
   for (auto& pages : puts) {
@@ -201,6 +201,7 @@ TEST_F(WriteTurns, PagesWhosePutsEndInTurnsCanBePutAgain) {
     ASSERT_EQ(results.size(), kPages);
     for (const CommitResult& result : results) EXPECT_EQ(result.code, Code::kUnavailable);
   }
+  raw_.run_for(100 * kMillisecond);  // the node reaches the other again
   for (const auto& pages : puts) {
     for (const CommitResult& result : raw_.results(raw_.begin_put(0, pages, kLongNs))) {
       ASSERT_EQ(result.code, Code::kOk);
