@@ -44,19 +44,6 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options("SHELL:--param ggc-min-heapsize=1000000")
 endif()
 
-# Headers that cost the most, and nothing else, so that what is precompiled hides no missing include
-# but theirs; scripts/lint goes without it. ccache keeps what is so compiled only with these options.
-# What clang precompiles names the folder of the checkout, so that ccache would take none of one
-# checkout's objects for another's.
-set(farpage_pch OFF)
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  set(farpage_pch ON)
-  set(farpage_pch_options -fpch-preprocess)
-elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  set(farpage_pch_options "SHELL:-Xclang -fno-pch-timestamp")
-endif()
-option(FARPAGE_PCH "Precompile GoogleTest's headers for tests, and CLI11's for programs" ${farpage_pch})
-
 # Most of what a file costs is its headers: eight files together cost what three cost apart. dev and
 # minimal compile each file by itself, so that each has to include what it uses.
 option(FARPAGE_UNITY "Compile the files of a folder eight at a time" OFF)

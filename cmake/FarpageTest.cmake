@@ -2,20 +2,14 @@
 # program a folder, farpage_test_NAME, every case of which is a test of ctest, with the label NAME.
 
 include(GoogleTest)
+include(FarpagePrecompiled)
 
 # With sanitizers the compiler takes longer to optimize what GoogleTest's macros make than the tests
 # gain by it.
 set(farpage_test_options $<$<CONFIG:Debug>:-O0>)
 
 # GoogleTest's headers are a fifth to a half of what a test costs to compile.
-if(FARPAGE_PCH)
-  set(precompiled ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cc)
-  file(CONFIGURE OUTPUT ${precompiled} CONTENT "")
-  add_library(farpage_test_pch OBJECT ${precompiled})
-  target_compile_options(farpage_test_pch PRIVATE ${farpage_test_options} ${farpage_pch_options})
-  target_link_libraries(farpage_test_pch PRIVATE GTest::gmock)
-  target_precompile_headers(farpage_test_pch PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
-endif()
+farpage_precompile(farpage_test_pch "gmock/gmock.h;gtest/gtest.h" GTest::gmock ${farpage_test_options})
 
 set(farpage_module_folders tests/cli/support tests/bench/scripts bench/scripts lab/scripts python)
 
@@ -47,9 +41,8 @@ function(farpage_test name)
   # VARIES: it has other definitions in dev than in minimal. With a precompiled header ccache would
   # take none of the one's objects for the other, and to compile them again costs more than it
   # saves.
-  if(FARPAGE_PCH AND NOT ARG_VARIES)
-    target_compile_options(farpage_test_${name} PRIVATE ${farpage_pch_options})
-    target_precompile_headers(farpage_test_${name} REUSE_FROM farpage_test_pch)
+  if(FARPAGE_SANITIZE OR NOT ARG_VARIES)
+    farpage_precompiled(farpage_test_${name} farpage_test_pch)
   endif()
   # SERIAL: it measures time against real processes, and nothing else may run beside it.
   if(ARG_SERIAL)
