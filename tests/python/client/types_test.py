@@ -11,7 +11,7 @@ from client_case import SOURCE, faulthandler
 from program import skip_or_fail
 
 PACKAGE = SOURCE / "python/farpage"
-# To look at what the package imports, NumPy above all, takes minutes. mypy does it again where a
+# To look at what the package imports, NumPy above all, takes a minute. mypy does it again where a
 # file has changed.
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "farpage-mypy"
 # The recorder's, and those that import an engine, which is not here.
