@@ -153,7 +153,7 @@ size_t LaneEngine::check_and_conclude() {
   now_ns_ = clock_.now_ns();
   note_presence(ended_bytes_);  // no copy is slower than a byte in a nanosecond
   ended_bytes_ = 0;
-  if (fleet_number_ != fleet_->number()) enter_epoch();
+  if (fleet_number_ != fleet_->published().number()) enter_epoch();
 }
 
 // Begins every check that the last look at the clock allows.

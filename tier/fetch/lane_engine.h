@@ -321,6 +321,7 @@ class LaneEngine {
   // lane_house.cc: what is done when it is due, rather than at each turn.
   void look_after(uint64_t at_ns) { due_ns_ = std::min(due_ns_, at_ns); }
   void keep_house();
+  bool is_behind() const;
   uint64_t next_due_ns() const;
   Result<void> open_path();
   void enter_epoch();

@@ -25,7 +25,7 @@ constexpr uint64_t kSilentNs = 5 * kMillisecond;
 
 void LaneEngine::keep_house() {
   changes_ = runtime_.changes();  // before what it counts is looked at
-  if (fleet_number_ != fleet_->number()) enter_epoch();
+  if (fleet_number_ != fleet_->published().number()) enter_epoch();
   if (!index_reads_.ended().empty()) take_answers();  // while their peers are there
   for (const auto& peer : peers_) {
     const bool is_idle = peer->link->is_unused() && peer->path.at_rest() && !peer->path.changed();
@@ -47,6 +47,13 @@ void LaneEngine::keep_house() {
   due_ns_ = next_due_ns();
 }
 
+// Something has changed that keep_house() has not seen, or could not take without waiting.
+bool LaneEngine::is_behind() const {
+  return fleet_->published().number() != fleet_number_ ||
+         std::ranges::any_of(peers_,
+                             [](const auto& peer) { return peer->member && peer->path.changed(); });
+}
+
 uint64_t LaneEngine::next_due_ns() const {
   uint64_t next = std::min(now_ns_ + kHouseNs, watch_ns_);
   for (const FetchState* fetch : active_) {
@@ -61,6 +68,7 @@ uint64_t LaneEngine::next_due_ns() const {
   const auto at = [&](uint64_t time_ns) {
     if (time_ns > now_ns_) next = std::min(next, time_ns);
   };
+  if (is_behind()) return now_ns_;
   for (const auto& peer : peers_) {
     at(peer->path.is_open() ? peer->path.view().valid_until_ns.load(std::memory_order_relaxed)
                             : peer->path.retry_ns());
@@ -77,7 +85,7 @@ Result<void> LaneEngine::open_path() {
   const uint64_t deadline = now_ns_ + fleet_->options().connect_ms * kMillisecond;
   fleet_->reach_one(deadline);
   while (true) {
-    if (fleet_number_ != fleet_->number()) enter_epoch();
+    if (fleet_number_ != fleet_->published().number()) enter_epoch();
     for (const auto& peer : peers_) advance_path(*peer);
     const auto is_open = [](const auto& peer) { return peer->path.is_open(); };
     if (std::ranges::any_of(peers_, is_open)) return {};
@@ -97,10 +105,10 @@ Result<void> LaneEngine::open_path() {
 
 // Makes the peers that have joined, once for each.
 void LaneEngine::enter_epoch() {
-  fleet_number_ = fleet_->number();
-  const auto view = fleet_->view();
+  std::shared_ptr<EpochLease> view;
+  if (!fleet_->published().try_take(view, fleet_number_)) return look_after(now_ns_);
   if (view == nullptr) return;
-  view_ = view;
+  view_ = std::move(view);
   single_ = view_->links.size() == 1;
   by_member_.clear();
   for (const auto& peer : peers_) peer->member = false;

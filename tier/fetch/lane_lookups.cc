@@ -68,7 +68,7 @@ bool LaneEngine::look_up(std::span<const PageKey> keys, std::span<KeyAnswer> ans
   if (!single_ && std::ranges::find(answers, KeyAnswer::kAbsent) != answers.end()) return false;
   // As of any read: whether what it brought may be used is asked afterwards.
   now_ns_ = clock_.now_ns();
-  if (fleet_number_ != fleet_->number()) return false;
+  if (fleet_number_ != fleet_->published().number()) return false;
   return std::ranges::all_of(keys, [&](const PageKey& key) { return may_use(primary_of(key)); });
 }
 
@@ -76,7 +76,7 @@ QuestionState* LaneEngine::ask(std::span<const PageKey> keys, std::span<KeyAnswe
                                uint64_t deadline_ns) {
   now_ns_ = clock_.now_ns();
   note_presence(0);
-  if (fleet_number_ != fleet_->number()) enter_epoch();
+  if (fleet_number_ != fleet_->published().number()) enter_epoch();
   uint64_t time_ns = deadline_ns - std::min(deadline_ns, now_ns_);
   if (!single_) time_ns /= 2;
   QuestionState* question = index_reads_.begin(keys, answers, now_ns_ + time_ns, fleet_number_);

@@ -67,6 +67,7 @@ void LaneEngine::wait(uint64_t until_ns) {
   // A channel's own wait hears of nothing else, not of a dial that has failed.
   if (peers_.size() == 1 && peers_[0]->path.is_open() && !allows_interrupts_) {
     look_after(0);
+    if (is_behind()) return;
     return peers_[0]->path.wait(until_ns);
   }
   if (!wait_for_answers(std::min(until_ns, due_ns_))) look_at_each(until_ns);
@@ -160,11 +161,8 @@ void LaneEngine::look_at_each(uint64_t until_ns) {
     if (peer->path.in_flight() == 0) continue;
     return peer->path.wait(std::min(until_ns, now + kLookNs));
   }
-  fleet_->runtime().wait_until(std::min(until_ns, now + kIdleLookNs), [this] {
-    return is_interrupted() || fleet_->number() != fleet_number_ ||
-           std::ranges::any_of(
-               peers_, [](const auto& peer) { return peer->member && peer->path.changed(); });
-  });
+  fleet_->runtime().wait_until(std::min(until_ns, now + kIdleLookNs),
+                               [this] { return is_interrupted() || is_behind(); });
 }
 
 template <typename Ready>

@@ -125,7 +125,7 @@ void FleetLink::watch_links() {
 
 bool FleetLink::sleeps() const {
   const std::lock_guard lock(mutex_);
-  return view_ != nullptr && std::ranges::all_of(links_, [](const auto& entry) {
+  return view() != nullptr && std::ranges::all_of(links_, [](const auto& entry) {
            return entry.second.link->is_unused();
          });
 }
@@ -162,12 +162,7 @@ void FleetLink::stop() {
   }
   for (const auto& link : links()) link->stop();
   gate_->close();
-  number_.fetch_add(1, std::memory_order_acq_rel);
-}
-
-std::shared_ptr<EpochLease> FleetLink::view() const {
-  const std::lock_guard lock(mutex_);
-  return view_;
+  view_.touch();
 }
 
 std::vector<std::shared_ptr<NodeSession>> FleetLink::links() const {
@@ -213,16 +208,17 @@ Error FleetLink::why_none() const {
             "the node that answers is not a member of this fleet's epoch: does etcd.fleet name "
             "another fleet, or is the token another tenant's?"};
   }
+  const auto current = view();
   const std::lock_guard lock(mutex_);
-  if (view_ == nullptr && register_error_) return *register_error_;
-  if (view_ == nullptr) {
+  if (current == nullptr && register_error_) return *register_error_;
+  if (current == nullptr) {
     return {Code::kTimeout,
             fmt::format("the register of epochs has not answered for {} ms (client.connect_ms)",
                         options_.connect_ms)};
   }
   return {Code::kTimeout,
           fmt::format("{} not answered for {} ms (client.connect_ms): is it stopped?",
-                      view_->links.size() == 1 ? "the node has" : "none of the nodes has",
+                      current->links.size() == 1 ? "the node has" : "none of the nodes has",
                       options_.connect_ms)};
 }
 
@@ -249,20 +245,20 @@ void FleetLink::enter(const Epoch& epoch, uint64_t valid_until_ns, const ClockGa
   auto next = std::make_shared<EpochLease>(epoch);
   next->valid_until_ns = valid_until_ns;
   next->gap = gap;
+  std::shared_ptr<EpochLease> former = view();
   {
     const std::lock_guard lock(mutex_);
     if (stopped_) return;
-    if (view_ != nullptr) leave_after(view_->valid_until_ns.load(std::memory_order_relaxed));
+    if (former != nullptr) leave_after(former->valid_until_ns.load(std::memory_order_relaxed));
     for (const Member& member : epoch.members) {
       KnownLink& known = links_[member.node];
       if (known.link == nullptr) known.link = make_link(member, epoch.page_bytes);
       known.ends_ns = kNever;
       next->links.push_back(known.link);
     }
-    view_ = std::move(next);
     learned_ns_ = runtime_.clock().now_ns();
+    former = view_.publish(std::move(next));
   }
-  number_.fetch_add(1, std::memory_order_acq_rel);
   runtime_.notify();
 }
 
@@ -473,7 +469,7 @@ void FleetLink::learned(uint64_t sent_ns, const ClockGap& gap,
       register_error_ = Error{Code::kUnavailable,
                               "no memory node has begun this fleet: start one with 'farpage node'"};
     }
-    current = view_;
+    current = view();
   }
   if (!read || (read->epoch.number == 0 && current == nullptr)) return runtime_.notify();
   end_if_held();

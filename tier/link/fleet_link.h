@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/published.h"
 #include "pagetable/placement.h"
 #include "tier/link/fleet.h"
 #include "tier/link/node_session.h"
@@ -76,9 +77,9 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   // Waits for connects that are under way: the fabric may go then. Not on the runtime's thread.
   void stop();
 
-  // Changes with every epoch; wait-free.
-  uint64_t number() const { return number_.load(std::memory_order_acquire); }
-  std::shared_ptr<EpochLease> view() const;
+  // Its number changes with every epoch. Lanes take it without waiting.
+  const Published<EpochLease>& published() const { return view_; }
+  std::shared_ptr<EpochLease> view() const { return view_.get(); }
   bool alone() const { return alone_ != nullptr; }
   bool has_register() const { return fleet_.epochs != nullptr; }
   uint64_t view_ns() const { return fleet_.view_ns; }
@@ -142,9 +143,9 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   const std::shared_ptr<ClientCounters> counters_ = std::make_shared<ClientCounters>();
   const std::shared_ptr<ClientSources> sources_ = std::make_shared<ClientSources>();
 
-  mutable std::mutex mutex_;  // of what follows; never taken by a fetch unless number_ has changed
+  Published<EpochLease> view_;  // replaced under the lock
+  mutable std::mutex mutex_;    // of what follows; never taken by a lane
   std::map<NodeId, KnownLink> links_;
-  std::shared_ptr<EpochLease> view_;
   std::optional<Error> register_error_;
   uint64_t learned_ns_ = 0;  // the epoch
   uint64_t reading_ = 0;     // reads that have not been answered
@@ -154,7 +155,6 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   uint64_t ask_again_ns_ = 0;  // a node, which epoch it is; this and what follows: on the runtime
   std::shared_ptr<EpochWatch> epoch_watch_;  // null: no node has told of its view yet
 
-  std::atomic<uint64_t> number_{0};
   std::atomic<uint64_t> slept_ns_{0};  // when the client was last seen asleep; 0: never
 };
 

@@ -111,10 +111,9 @@ class NodePath {
   }
 
   void refresh_view() {
-    const uint64_t number = link_->view_number();
-    if (number == view_number_) return;
-    view_number_ = number;
-    newest_ = link_->view();
+    const Published<View>& published = link_->published();
+    if (published.number() == view_number_) return;
+    if (!published.try_take(newest_, view_number_)) return;
     retry_ns_ = 0;
     error_.reset();
     // The answer of an older view is of no use, and may never come.
@@ -158,7 +157,7 @@ class NodePath {
   }
 
   bool changed() const {
-    return link_->view_number() != view_number_ ||
+    return link_->published().number() != view_number_ ||
            (answer_ != nullptr && answer_->here.load(std::memory_order_acquire));
   }
   // Of a path that is not open: until `changed`, or the deadline.

@@ -55,14 +55,14 @@ Result<void> NodeSession::connect() {
   start();
   runtime_.wait_until(deadline, [this] {
     std::lock_guard lock(mutex_);
-    return view_ != nullptr || refused_;
+    return view() != nullptr || refused_;
   });
   runtime_.wait_until(deadline + kNodeLastWordNs, [this] {
     std::lock_guard lock(mutex_);
-    return view_ != nullptr || last_error_;
+    return view() != nullptr || last_error_;
   });
   std::lock_guard lock(mutex_);
-  if (view_ != nullptr) return {};
+  if (view() != nullptr) return {};
   if (last_error_) return tl::unexpected(*last_error_);
   return fail(Code::kTimeout,
               fmt::format("the node has not answered for {} ms (client.connect_ms): is it stopped?",
@@ -77,11 +77,10 @@ void NodeSession::stop() {
   {
     std::lock_guard lock(mutex_);
     if (std::exchange(stopped_, true)) return;
-    std::swap(view, view_);
+    view = view_.publish(nullptr);
     std::swap(opening, opening_);
     std::swap(greeting, greeting_);
   }
-  view_number_.fetch_add(1, std::memory_order_acq_rel);
   phase_ = Phase::kTried;
   runtime_.notify();  // who waits for the dial
 }
@@ -98,7 +97,7 @@ void NodeSession::say_goodbye() {
 // newest tells nothing: the newest one does.
 VerdictCounts NodeSession::verdicts_of(View& view) {
   const std::lock_guard lock(mutex_);
-  if (view_.get() != &view) return {};
+  if (view_.get().get() != &view) return {};
   add_up(view.told, counters_->take_untold());
   return view.told;
 }
@@ -114,11 +113,6 @@ std::string NodeSession::why_unreached() const {
     return "";
   const auto why = error();
   return why ? name() + " is not reached: " + why->message : "";
-}
-
-std::shared_ptr<View> NodeSession::view() const {
-  std::lock_guard lock(mutex_);
-  return view_;
 }
 
 void NodeSession::dial(uint64_t delay_ns) {
@@ -246,7 +240,8 @@ void NodeSession::opened(const std::shared_ptr<View>& view,
     opening_.reset();
     if (staging) {
       view->staging = *staging;
-      previous = std::exchange(view_, view);
+      page_bytes_.store(view->geometry.page_bytes, std::memory_order_release);
+      previous = view_.publish(view);
       if (terms_.fixed) known_run_ = {view->epoch, view->incarnation};
       dialing_ = refused_ = false;
       last_error_.reset();
@@ -256,8 +251,6 @@ void NodeSession::opened(const std::shared_ptr<View>& view,
   previous.reset();  // not under the lock: with it may go its link, which calls back
   pause_ns_ = 0;
   used_ns_ = runtime_.clock().now_ns();
-  page_bytes_.store(view->geometry.page_bytes, std::memory_order_release);
-  view_number_.fetch_add(1, std::memory_order_acq_rel);
   phase_.store(Phase::kTried, std::memory_order_release);  // after what a caller then looks for
   runtime_.notify();
   offer_sources();
@@ -346,7 +339,7 @@ bool NodeSession::goes_to_rest(const std::shared_ptr<View>& view) {
   if (terms_.may_rest && !terms_.may_rest()) return false;
   {
     const std::lock_guard lock(mutex_);
-    if (view_ != view || dialing_) return false;
+    if (this->view() != view || dialing_) return false;
   }
   phase_ = Phase::kUnused;
   if (!used_) return true;
@@ -362,11 +355,10 @@ void NodeSession::rest(View& view) {
     const std::lock_guard lock(mutex_);
     if (stopped_) return;
     dialing_ = true;
-    std::swap(ended, view_);
+    view.connected = false;
+    view.valid_until_ns = 0;
+    ended = view_.publish(nullptr);
   }
-  view.connected = false;
-  view.valid_until_ns = 0;
-  view_number_.fetch_add(1, std::memory_order_acq_rel);
   counters_->link_rests();
   runtime_.notify();
   view.link->close();
@@ -445,11 +437,11 @@ void NodeSession::failed(Error error) {
   {
     std::lock_guard lock(mutex_);
     if (stopped_) return;
-    if (view_ == nullptr && final) refused_ = true;
+    if (view() == nullptr && final) refused_ = true;
     const bool is_new = !last_error_ || last_error_->message != error.message;
     const uint64_t now = runtime_.clock().now_ns();
     if (is_new || (final && now >= tell_again_ns_)) {
-      if (view_number() > 0 || (final && terms_.self != 0)) {
+      if (view_.number() > 0 || (final && terms_.self != 0)) {
         log_warning("cannot reach " + name() + ": " + error.message);
       }
       tell_again_ns_ = now + kTellAgainNs;
@@ -471,7 +463,7 @@ void NodeSession::lost(const std::shared_ptr<View>& view) {
       opening_.reset();
     } else {
       // Its link, its lease and the caller that gives it up may all say so.
-      if (view_ != view || dialing_) return;
+      if (this->view() != view || dialing_) return;
       dialing_ = true;
       last_error_.reset();
     }

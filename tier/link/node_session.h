@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "base/published.h"
 #include "base/runtime.h"
 #include "base/status.h"
 #include "control/link.h"
@@ -77,9 +78,9 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
   // For sentences: "the memory node", or with its number.
   std::string name() const;
 
-  // Changes with every new view; wait-free.
-  uint64_t view_number() const { return view_number_.load(std::memory_order_acquire); }
-  std::shared_ptr<View> view() const;
+  // Null: there is none. Lanes take it without waiting.
+  const Published<View>& published() const { return view_; }
+  std::shared_ptr<View> view() const { return view_.get(); }
 
   // The view's staging is of no more use, though its link has not noticed: dials again for a new
   // view. Once for each; reads under its lease go on. Any thread.
@@ -143,9 +144,8 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
 
   const std::shared_ptr<ClientSources> sources_;
 
-  mutable std::mutex
-      mutex_;  // of what follows; never taken by a fetch unless view_number_ has changed
-  std::shared_ptr<View> view_;
+  Published<View> view_;                   // replaced under the lock
+  mutable std::mutex mutex_;               // of what follows; never taken by a lane
   std::shared_ptr<ControlLink> greeting_;  // waits for the answer to its hello
   std::shared_ptr<View> opening_;          // waits for its staging
   std::optional<Error> last_error_;
@@ -159,7 +159,6 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
   std::atomic<bool> used_{false};  // since the last renewal
   std::atomic<uint64_t> under_way_{0};
   std::atomic<uint64_t> page_bytes_{0};
-  std::atomic<uint64_t> view_number_{0};
   uint64_t pause_ns_ = 0;  // before the next dial; this and what follows: on the runtime only
   uint64_t used_ns_ = 0;   // when use of it was seen last
   ClockGap hello_gap_;     // when the last hello was sent

@@ -36,7 +36,7 @@ class ReadPath : public NodePath<ReadChannel> {
 
   // Open, to the view that is still the current one: advance() would do nothing.
   bool is_current() const {
-    return is_open() && view_number_ == link_->view_number() && view_ == newest_;
+    return is_open() && view_number_ == link_->published().number() && view_ == newest_;
   }
   // When advance() has to be called again for a path that is not open, as far as time decides.
   uint64_t retry_ns() const {
