@@ -42,6 +42,9 @@ class NoMachineTest(MachineCase):
         status, _, errors = self.run_machine()
         self.assertEqual(status, 2)
         self.assertIn("there is no command", errors)
+        status, _, errors = self.run_machine("--prepare", "true")
+        self.assertEqual(status, 2)
+        self.assertIn("there is a command besides --prepare", errors)
 
     def test_a_command_that_does_not_exist(self):
         self.assertEqual(self.run_machine("./nothing"), (127, "", "machine: there is no program ./nothing\n"))
@@ -62,11 +65,16 @@ class NoMachineTest(MachineCase):
         cache = self.folder / "cache"
         status, _, errors = self.run_machine("true", PATH=path, FARPAGE_SOFTROCE_DIR=str(cache))
         self.assertEqual(status, 125)
-        self.assertIn("apt-get update -qq: no network", errors)
+        self.assertIn("apt-get update -qq -o Acquire::Retries=3 -o Acquire::http::Timeout=30: no network", errors)
         self.assertEqual(list(cache.iterdir()), [])
+        status, _, errors = self.run_machine("--prepare", PATH=path, FARPAGE_SOFTROCE_DIR=str(cache))
+        self.assertEqual(status, 125)
+        self.assertIn("no network", errors)
 
 
 class BootedTest(MachineCase):
+    LIMIT_S = 200  # for a boot of 10 s: one that hangs says so, before the test is ended
+
     def setUp(self):
         super().setUp()
         if not HAS_QEMU:
@@ -80,12 +88,13 @@ class BootedTest(MachineCase):
         script = ('echo "$1"; echo said >&2; echo changed >here; echo new >/tmp/of_the_machine; pwd >"$2/left"; ls /sys/class/infiniband; '
                   'sleep 1000 & exit "$3"')
         outs = [self.folder / name for name in ("first, out", "second")]
-        machines = [self.start("--out", out, "sh", "-c", script, "sh", "two  words", out.resolve(), status)
+        machines = [self.start("--limit-s", self.LIMIT_S, "--out", out, "sh", "-c", script, "sh", "two  words", out.resolve(), status)
                     for out, status in zip(outs, (7, 0))]
         for machine, out, status in zip(machines, outs, (7, 0)):
             with machine:
                 output, errors = machine.communicate()
-            self.assertEqual((machine.returncode, errors), (status, ""))
+            console = (out / "console").read_text(errors="replace")
+            self.assertEqual((machine.returncode, errors), (status, ""), console[-4000:])
             self.assertEqual(output, "two  words\nsaid\nrxe0\nrxe1\nrxe2\n")
             self.assertEqual((out / "left").read_text(), f"{self.folder}\n")
         self.assertEqual(here.read_text(), "of the host")
@@ -99,7 +108,7 @@ class BootedTest(MachineCase):
         self.assertFalse((out / "status").exists())
 
     def test_a_kernel_that_panics(self):
-        status, _, errors = self.run_machine("sh", "-c", "echo c >/proc/sysrq-trigger")
+        status, _, errors = self.run_machine("--limit-s", self.LIMIT_S, "sh", "-c", "echo c >/proc/sysrq-trigger")
         self.assertEqual(status, 125)
         self.assertIn("the machine stopped before the command had ended", errors)
         self.assertIn("sysrq_handle_crash", errors)

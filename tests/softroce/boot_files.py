@@ -11,6 +11,7 @@ import tempfile
 FIRST_PROCESS = pathlib.Path(__file__).with_name("initrd_init")
 KERNEL = "linux-image-amd64"  # depends on the package that holds one
 BUSYBOX = "busybox-static"  # the package cannot be installed beside Debian's other busybox
+PATIENCE = ["-o", "Acquire::Retries=3", "-o", "Acquire::http::Timeout=30"]
 MODULES = ["crc32_generic", "crc32-pclmul", "rdma_rxe", "rdma_ucm", "virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay",
            "veth", "sch_netem"]
 TOOLS = {"qemu-system-x86_64": "qemu-system-x86", "cpio": "cpio", "depmod": "kmod", "modprobe": "kmod", "setpriv": "util-linux",
@@ -49,7 +50,7 @@ def kernel_package():
 def unpack(package, folder):
     downloads = folder / "downloads"
     downloads.mkdir(exist_ok=True)
-    run("apt-get", "download", "-qq", package, cwd=downloads)
+    run("apt-get", "download", "-qq", *PATIENCE, package, cwd=downloads)
     for archive in downloads.iterdir():
         run("dpkg", "-x", archive, folder)
     shutil.rmtree(downloads)
@@ -67,7 +68,7 @@ def fetch(folder):
     try:
         return unpack_all(folder)
     except Failure:  # apt's lists are empty, or name what has been replaced
-        run("apt-get", "update", "-qq")
+        run("apt-get", "update", "-qq", *PATIENCE)
         return unpack_all(folder)
 
 
