@@ -161,6 +161,9 @@ uint64_t Client::puts_failed() const {
 void Client::count_puts_failed(uint64_t pages) {
   fleet_->counters()->count_puts(0, pages);
 }
+void Client::count_copies_checked(uint64_t pages, uint64_t spoiled) {
+  fleet_->counters()->count_copies_checked(pages, spoiled);
+}
 
 uint64_t Client::epoch() const {
   const auto current = fleet_->view();

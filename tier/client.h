@@ -143,6 +143,8 @@ class Client {
   uint64_t puts_failed() const;
   // Pages that should have been put, and of which their caller got nothing to put.
   void count_puts_failed(uint64_t pages);
+  // That a GPU has checked behind a copy, and those of them that the copy had spoiled.
+  void count_copies_checked(uint64_t pages, uint64_t spoiled);
   // This client's counts and state: docs/metrics.md.
   void describe(MetricVisitor& visitor) const;
 

@@ -155,6 +155,12 @@ void Client::describe(MetricVisitor& visitor) const {
                  MetricKind::kCounter);
   visitor.value({{"result", "acknowledged"}}, static_cast<double>(counters.puts_acknowledged()));
   visitor.value({{"result", "failed"}}, static_cast<double>(counters.puts_failed()));
+  visitor.counter("farpage_client_gpu_checked_pages_total",
+                  "Pages that a GPU has checked where their copy had brought them",
+                  static_cast<double>(counters.copies_checked()));
+  visitor.counter("farpage_client_gpu_spoiled_pages_total",
+                  "Pages whose copy to a GPU had brought other bytes",
+                  static_cast<double>(counters.copies_spoiled()));
   visitor.gauge("farpage_client_location_cache_bytes", "Memory of the client's page table",
                 static_cast<double>(location_bytes()));
   visitor.gauge("farpage_client_epoch", "The epoch whose members the client uses; 0: none",

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <cmath>
@@ -25,6 +26,7 @@ using chaos::kind_rows;
 using chaos::sum_of;
 
 constexpr size_t kMostFindings = 20;  // that are told
+constexpr std::array<const char*, 3> kDestinations = {"host", "gpu", "gpu-unchecked"};
 
 // Sorted; empty: 0.
 double quantile(std::vector<double> values, double part) {
@@ -68,7 +70,7 @@ boost::json::object campaign_json(const CampaignResult& result, const std::strin
       {"version", version},
       {"hardware", hardware_json()},
       {"backend", result.options.backend},
-      {"destination", result.options.destination == Destination::kGpu ? "gpu" : "host"},
+      {"destination", kDestinations[static_cast<size_t>(result.options.destination)]},
       {"seed", result.options.plan.seed},
       {"clients", result.options.clients},
       {"nodes", result.options.plan.nodes},
@@ -120,7 +122,7 @@ std::string campaign_table(const CampaignResult& result) {
       "{} pages ready, {} to recompute; {} of {} puts acknowledged; {} pages had to be there after "
       "a round, {} others were put anew; {} nodes ended by themselves and were started again\n",
       result.options.plan.seed, result.options.backend,
-      result.options.destination == Destination::kGpu ? "a GPU's memory" : "the host's memory",
+      result.options.destination == Destination::kHost ? "the host's memory" : "a GPU's memory",
       sum_of(result.injected), result.rounds, result.seconds, result.options.clients,
       result.options.plan.nodes, result.options.replicas, result.lease_ms, result.ready,
       std::accumulate(result.recompute.begin(), result.recompute.end(), uint64_t{0}),

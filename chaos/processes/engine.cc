@@ -39,10 +39,12 @@ Result<std::unique_ptr<Engine>> Engine::make(std::string name, std::shared_ptr<C
                                              uint64_t page_bytes, uint64_t seed,
                                              Destination destination) {
   std::unique_ptr<GpuFrames> gpu;
-  if (destination == Destination::kGpu) {
-    auto made = GpuFrames::make(*client, kFrames, page_bytes, [&checker, name](std::string why) {
+  if (destination != Destination::kHost) {
+    const bool check_copies = destination == Destination::kGpu;
+    const auto failed = [&checker, name](std::string why) {
       checker.add(FindingKind::kUnfinished, fmt::format("{}: {}", name, why));
-    });
+    };
+    auto made = GpuFrames::make(*client, kFrames, page_bytes, check_copies, failed);
     if (!made) return tl::unexpected(made.error());
     gpu = std::move(*made);
   }

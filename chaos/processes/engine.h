@@ -34,8 +34,8 @@ struct Keys {
   uint64_t length(size_t key, uint64_t page_bytes) const;
 };
 
-// Whose memory pages are fetched into.
-enum class Destination : uint8_t { kHost, kGpu };
+// Whose memory pages are fetched into. kGpuUnchecked: the GPU does not look at what copies bring.
+enum class Destination : uint8_t { kHost, kGpu, kGpuUnchecked };
 
 // A client of a real fleet, which judges all that it is answered: after start() on a thread of its
 // own, before that and without it on its caller's.

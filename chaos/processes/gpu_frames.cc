@@ -15,7 +15,7 @@ constexpr uint64_t kBounceBytes = 512 * kKiB;
 }  // namespace
 
 Result<std::unique_ptr<GpuFrames>> GpuFrames::make(Client& client, size_t frames,
-                                                   uint64_t page_bytes,
+                                                   uint64_t page_bytes, bool check_copies,
                                                    std::function<void(std::string)> failed) {
   const auto driver = cuda::start_driver();
   if (!driver) return tl::unexpected(driver.error());
@@ -23,14 +23,14 @@ Result<std::unique_ptr<GpuFrames>> GpuFrames::make(Client& client, size_t frames
   if (!context) return tl::unexpected(context.error());
   auto bytes = cuda::PinnedMemory::make(*context, page_bytes);
   if (!bytes) return tl::unexpected(bytes.error());
-  auto made = std::unique_ptr<GpuFrames>(
-      new GpuFrames(client, *context, std::move(*bytes), page_bytes, std::move(failed)));
+  auto made = std::unique_ptr<GpuFrames>(new GpuFrames(
+      client, *context, std::move(*bytes), page_bytes, check_copies, std::move(failed)));
   if (auto started = made->start(frames); !started) return tl::unexpected(started.error());
   return made;
 }
 
 GpuFrames::GpuFrames(Client& client, std::shared_ptr<const cuda::GpuContext> context,
-                     cuda::PinnedMemory bytes, uint64_t page_bytes,
+                     cuda::PinnedMemory bytes, uint64_t page_bytes, bool check_copies,
                      std::function<void(std::string)> failed)
     : context_(std::move(context)),
       driver_(context_->driver()),
@@ -38,8 +38,9 @@ GpuFrames::GpuFrames(Client& client, std::shared_ptr<const cuda::GpuContext> con
       failed_(std::move(failed)),
       bytes_(std::move(bytes)),
       writes_(client, RunnerOptions{}),
-      runners_(std::make_unique<GpuRunners>(client, writes_, RunnerOptions{},
-                                            GpuOptions{.bounce_bytes = kBounceBytes})) {}
+      runners_(std::make_unique<GpuRunners>(
+          client, writes_, RunnerOptions{},
+          GpuOptions{.bounce_bytes = kBounceBytes, .check_copies = check_copies})) {}
 
 Result<void> GpuFrames::start(size_t frames) {
   {

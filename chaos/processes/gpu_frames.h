@@ -26,6 +26,7 @@ class GpuFrames final : public DeviceFrames {
   // `failed`: told what the driver has refused. `client` outlives it. kNotFound, kUnavailable: no
   // driver, or no GPU.
   static Result<std::unique_ptr<GpuFrames>> make(Client& client, size_t frames, uint64_t page_bytes,
+                                                 bool check_copies,
                                                  std::function<void(std::string)> failed);
   // Waits for fetches that are not released.
   ~GpuFrames() override;
@@ -40,7 +41,8 @@ class GpuFrames final : public DeviceFrames {
 
  private:
   GpuFrames(Client& client, std::shared_ptr<const cuda::GpuContext> context,
-            cuda::PinnedMemory bytes, uint64_t page_bytes, std::function<void(std::string)> failed);
+            cuda::PinnedMemory bytes, uint64_t page_bytes, bool check_copies,
+            std::function<void(std::string)> failed);
   Result<void> start(size_t frames);
   void expect(int result, const char* what);
   uint64_t address(size_t frame) const { return address_ + frame * page_bytes_; }

@@ -25,6 +25,7 @@ namespace {
 
 constexpr const char* kHost = "host";
 constexpr const char* kGpu = "gpu";
+constexpr const char* kGpuUnchecked = "gpu-unchecked";
 
 struct ChaosArguments {
   chaos::CampaignOptions campaign;
@@ -110,8 +111,9 @@ void add_processes_options(CLI::App& app, CLI::Option* processes, std::string& d
       ->needs(processes);
   app.add_option("--destination", destination,
                  "Memory that the processes' pages are fetched into: host, or gpu, which takes "
-                 "CUDA's driver and the first GPU")
-      ->transform(CLI::IsMember({kHost, kGpu}))
+                 "CUDA's driver and the first GPU; gpu-unchecked: whose copies the GPU does not "
+                 "check")
+      ->transform(CLI::IsMember({kHost, kGpu, kGpuUnchecked}))
       ->type_name("PLACE")
       ->capture_default_str()
       ->needs(processes);
@@ -170,9 +172,10 @@ void add_chaos_command(CLI::App& app, int& exit_code) {
   add_json(*command, arguments->json);
   command->callback([command, arguments, &exit_code] {
     take_over(*command, arguments->campaign, arguments->of_processes);
-    const bool to_gpu = arguments->destination == kGpu;
     arguments->of_processes.destination =
-        to_gpu ? processes::Destination::kGpu : processes::Destination::kHost;
+        arguments->destination == kGpu            ? processes::Destination::kGpu
+        : arguments->destination == kGpuUnchecked ? processes::Destination::kGpuUnchecked
+                                                  : processes::Destination::kHost;
     exit_code = run_chaos(*arguments);
   });
 }

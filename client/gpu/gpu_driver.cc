@@ -27,6 +27,17 @@ constexpr uint64_t kLookShare = 64;  // of the time that a copy has lasted, unti
 constexpr uint64_t kLateLookNs = kMillisecond;
 constexpr uint64_t kStallNs = 5 * kSecond;  // until a warning says that copies do not end
 
+// Without kernels it says so, and copies go on unchecked.
+Result<void> add_checks(cuda::CopyQueue& copies) {
+  const cuda::GpuContext& context = *copies.context();
+  const cuda::CurrentContext current(context);
+  const auto kernels = cuda::PageKernels::load(context.driver(), context.device());
+  if (kernels) return copies.add_checks(*kernels, kMostPages);
+  log_warning(fmt::format("cuda:{} does not check what is copied to it (gpu.check_copies): {}",
+                          context.device(), kernels.error().message));
+  return {};
+}
+
 }  // namespace
 
 Result<GpuDriver> GpuDriver::open(Client& client, WriteRunner& writes,
@@ -52,6 +63,9 @@ Result<GpuDriver> GpuDriver::open(Client& client, WriteRunner& writes,
   const uint64_t batches = blocks + (copies_straight ? StraightCopies::kBatches : 0);
   auto copies = cuda::CopyQueue::make(context, static_cast<uint32_t>(batches));
   if (!copies) return tl::unexpected(copies.error());
+  if (options.check_copies) {
+    if (auto added = add_checks(*copies); !added) return tl::unexpected(added.error());
+  }
   auto lane = client.open_lane();
   if (!lane) return tl::unexpected(lane.error());
   lane->allow_interrupts();
@@ -80,6 +94,7 @@ GpuDriver::GpuDriver(Client& client, WriteRunner& writes, cuda::PinnedMemory bou
       puts_(writes.make_pool({.queue_depth = portions_.size() - landing_blocks})) {
   let_go_.reserve(portions_.size());
   batch_.reserve(kMostPages);
+  checks_.reserve(kMostPages);
   for (Portion& portion : portions_) portion.reserve(kMostPages);
 }
 
@@ -119,6 +134,7 @@ bool GpuDriver::progress() {
   landing_.begin_turn();
   leaving_.begin_turn();
   const bool has_moved = lane_.progress();
+  if (copies_->checks() != nullptr) tell_of_checks();
   std::erase_if(let_go_, [this](uint32_t block) {
     Portion& portion = portions_[block];
     if (!portion.has_left_block()) return false;
@@ -145,7 +161,7 @@ bool GpuDriver::go_on(Operation& operation, Submission& submission) {
   for (uint32_t* link = &operation.portions; *link != kNone;) {
     const uint32_t block = *link;
     Portion& portion = portions_[block];
-    end_copies(turn, portion);
+    end_copies(turn, portion, block);
     if (turn.is_put()) {
       take_results(turn, portion);
     } else {
@@ -255,8 +271,10 @@ void GpuDriver::add_copy(const Slice& in_block, const Slice& on_gpu) {
 }
 
 void GpuDriver::start_copies(Turn& turn, Portion& portion, uint32_t block) {
-  copies_->start(block, turn.is_put() ? cuda::CopyTo::kHost : cuda::CopyTo::kDevice, batch_);
+  copies_->start(block, turn.is_put() ? cuda::CopyTo::kHost : cuda::CopyTo::kDevice, batch_,
+                 checks_);
   batch_.clear();
+  checks_.clear();
   portion.has_copies = true;
   portion.copies = cuda::BatchState::kUnderWay;
   ++copying_;
@@ -264,7 +282,7 @@ void GpuDriver::start_copies(Turn& turn, Portion& portion, uint32_t block) {
   turn.has_moved = true;
 }
 
-void GpuDriver::end_copies(Turn& turn, Portion& portion) {
+void GpuDriver::end_copies(Turn& turn, Portion& portion, uint32_t block) {
   if (!portion.has_copies || portion.copies == cuda::BatchState::kUnderWay) return;
   portion.has_copies = false;
   --copying_;
@@ -273,7 +291,7 @@ void GpuDriver::end_copies(Turn& turn, Portion& portion) {
   if (turn.is_put()) {
     end_copies_from_gpu(turn, portion);
   } else {
-    end_copies_to_gpu(turn, portion);
+    end_copies_to_gpu(turn, portion, block);
   }
 }
 

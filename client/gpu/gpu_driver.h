@@ -104,12 +104,17 @@ class GpuDriver {
     kNoBlock,  // in time
     kLate,
     kGpu,
+    kSpoiled,  // by its copy
     kTooLong,
   };
 
   GpuDriver(Client& client, WriteRunner& writes, cuda::PinnedMemory bounce, Region region,
             cuda::CopyQueue copies, Lane lane, uint64_t block_bytes, uint32_t landing_blocks);
   void copy_straight(uint64_t from_bytes);
+  bool can_check(const Slice& on_gpu) const {
+    return copies_->checks() != nullptr &&
+           cuda::CopyChecks::can_check(reinterpret_cast<uint64_t>(on_gpu.data));
+  }
 
   // gpu_driver.cc: of both.
   Blocks& blocks_of(const Turn& turn) { return turn.is_put() ? leaving_ : landing_; }
@@ -117,7 +122,7 @@ class GpuDriver {
   void begin_portion(Turn& turn);
   void add_copy(const Slice& in_block, const Slice& on_gpu);
   void start_copies(Turn& turn, Portion& portion, uint32_t block);
-  void end_copies(Turn& turn, Portion& portion);
+  void end_copies(Turn& turn, Portion& portion, uint32_t block);
   void decide_late(Turn& turn, Portion& portion);
   void lose(Turn& turn, uint32_t page, Loss loss, Place place = Place::kReleased);
   void warn_of_failure();
@@ -131,7 +136,8 @@ class GpuDriver {
   void take_landed(Turn& turn, Portion& portion, uint32_t block);
   bool may_go_straight(const Portion& portion, uint32_t i) const;
   void take_held(Turn& turn, Portion& portion, uint32_t i);
-  void end_copies_to_gpu(Turn& turn, Portion& portion);
+  void end_copies_to_gpu(Turn& turn, Portion& portion, uint32_t block);
+  void tell_of_checks();
   void lose_fetched(Turn& turn, uint32_t page, Loss loss, Place place);
   void decide(Turn& turn, uint32_t page, const PageVerdict& verdict);
   // gpu_puts.cc
@@ -159,6 +165,8 @@ class GpuDriver {
   std::shared_ptr<SubmissionPool> puts_;  // one for each block of these
   std::vector<uint32_t> let_go_;          // blocks that the lane, or a put, may still use
   std::vector<cuda::Copy> batch_;         // that is about to be started
+  std::vector<cuda::CopiedPage> checks_;  // of it
+  cuda::CopyChecks::Counts checks_told_;
   uint64_t put_count_ = 0;
   std::vector<uint64_t> open_puts_;  // numbers of those that are not done, rising
   uint32_t copying_ = 0;             // portions

@@ -1,5 +1,7 @@
 // Of GpuDriver: what fetches alone do.
 
+#include <fmt/format.h>
+
 #include "client/gpu/gpu_driver.h"
 
 namespace farpage {
@@ -32,6 +34,9 @@ void GpuDriver::take_landed(Turn& turn, Portion& portion, uint32_t block) {
     if (is_copied && !is_there && !turn.is_late() && can_copy_) {
       if (portion.has_copies) continue;
       add_copy(portion.requests[i].destination, to);
+      if (can_check(to)) {
+        checks_.push_back({reinterpret_cast<uint64_t>(to.data), static_cast<uint32_t>(to.bytes)});
+      }
       portion.pages[i] = Portion::Page::kCopying;
       continue;
     }
@@ -49,16 +54,21 @@ void GpuDriver::take_landed(Turn& turn, Portion& portion, uint32_t block) {
   if (!batch_.empty()) start_copies(turn, portion, block);
 }
 
-void GpuDriver::end_copies_to_gpu(Turn& turn, Portion& portion) {
+void GpuDriver::end_copies_to_gpu(Turn& turn, Portion& portion, uint32_t block) {
   const bool has_failed = portion.copies == cuda::BatchState::kFailed;
+  uint32_t checked = 0;
   for (uint32_t i = 0; i < portion.pages.size(); ++i) {
     const uint32_t page = portion.first + i;
     if (portion.pages[i] == Portion::Page::kHeld) continue;
     turn.submission.verdicts[page].place = Place::kReleased;  // of one that was late, too
     if (portion.pages[i] != Portion::Page::kCopying) continue;
     portion.pages[i] = Portion::Page::kOver;
+    const bool is_checked = can_check(turn.submission.requests[page].destination);
+    const uint32_t crc = portion.verdicts[i].payload_crc;
     if (has_failed) {
       lose(turn, page, Loss::kGpu);
+    } else if (is_checked && !copies_->checks()->is_right(block, checked++, crc)) {
+      lose(turn, page, Loss::kSpoiled);
     } else if (turn.is_late()) {
       lose(turn, page, Loss::kLate);
     } else {
@@ -69,11 +79,28 @@ void GpuDriver::end_copies_to_gpu(Turn& turn, Portion& portion) {
   }
 }
 
+void GpuDriver::tell_of_checks() {
+  const cuda::CopyChecks::Counts& counts = copies_->checks()->counts();
+  if (counts == checks_told_) return;
+  const uint64_t spoiled = counts.spoiled - checks_told_.spoiled;
+  client_->count_copies_checked(counts.checked - checks_told_.checked, spoiled);
+  checks_told_ = counts;
+  if (spoiled == 0) return;
+  failures_.warn([&] {
+    return fmt::format(
+        "{} pages had other bytes in the memory of cuda:{} than in the host's, once "
+        "they were copied there: they are not ready. Look for errors of its memory "
+        "and of PCIe (nvidia-smi -q -d ECC,PCI)",
+        spoiled, copies_->context()->device());
+  });
+}
+
 void GpuDriver::lose_fetched(Turn& turn, uint32_t page, Loss loss, Place place) {
   PageVerdict verdict;
   verdict.verdict = Verdict::kRecompute;
   verdict.reason = loss == Loss::kGpu       ? Reason::kUnreachable
                    : loss == Loss::kTooLong ? Reason::kMiss
+                   : loss == Loss::kSpoiled ? Reason::kCorrupt
                                             : Reason::kStalled;
   verdict.place = place;
   decide(turn, page, verdict);

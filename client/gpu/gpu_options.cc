@@ -5,7 +5,9 @@
 namespace farpage {
 
 std::vector<ConfigField> fields(GpuOptions& options) {
-  return {{"bounce_bytes", &options.bounce_bytes}, {"straight_bytes", &options.straight_bytes}};
+  return {{"bounce_bytes", &options.bounce_bytes},
+          {"straight_bytes", &options.straight_bytes},
+          {"check_copies", &options.check_copies}};
 }
 
 Result<void> GpuOptions::validate() const {

@@ -20,6 +20,8 @@ struct GpuOptions {
   // Pages of at least so many bytes, of a node on this host, are copied straight from its memory
   // where they can. 0: all of them.
   uint64_t straight_bytes = 128 * kKiB;
+  // The GPU counts the CRC of each page once more, where the copy has brought it.
+  bool check_copies = true;
 
   Result<void> validate() const;
 };

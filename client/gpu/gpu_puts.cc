@@ -80,6 +80,7 @@ void GpuDriver::lose_put(Turn& turn, uint32_t page, Loss loss) {
                                          device)};
       break;
     case Loss::kGpu:
+    case Loss::kSpoiled:
       why = {Code::kUnavailable,
              fmt::format("the page was not copied from cuda:{}: {}", device, copies_->why())};
       break;

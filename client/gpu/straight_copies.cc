@@ -21,6 +21,7 @@ StraightCopies::StraightCopies(cuda::CopyQueue& queue, uint32_t first_batch, con
   started_.reserve(Lane::kPlaces);
   ends_.reserve(Lane::kPlaces);
   copies_.reserve(Lane::kPlaces);
+  checks_.reserve(Lane::kPlaces);
   for (uint32_t batch = kBatches; batch-- > 0;) free_.push_back(first_batch_ + batch);
 }
 
@@ -46,14 +47,19 @@ void StraightCopies::end(const PageCopy& copy, CheckEnd::Outcome outcome) {
   ends_.push_back({outcome, copy.payload.tag});
 }
 
+bool StraightCopies::can_check(const PageCopy& copy) const {
+  return copy.verify && queue_.checks() != nullptr && cuda::CopyChecks::can_check(copy.to);
+}
+
 // No copy is started at or after its deadline.
 void StraightCopies::start() {
   const bool can_copy = queue_.take_thread() && !queue_.is_broken();
   uint64_t batch_bytes = 0;
   const auto start_batch = [&] {
-    queue_.start(free_.back(), cuda::CopyTo::kDevice, copies_);
+    queue_.start(free_.back(), cuda::CopyTo::kDevice, copies_, checks_);
     free_.pop_back();
     copies_.clear();
+    checks_.clear();
     batch_bytes = 0;
   };
   for (const PageCopy& copy : waiting_) {
@@ -69,10 +75,13 @@ void StraightCopies::start() {
     }
     // The driver reads there, and writes nothing.
     copies_.push_back({const_cast<std::byte*>(payload.data), copy.to, payload.bytes});
-    started_.push_back({free_.back(), copy});
+    const bool is_checked = can_check(copy);
+    if (is_checked) checks_.push_back({copy.to, static_cast<uint32_t>(payload.bytes)});
+    started_.push_back({free_.back(), is_checked, copy});
     started_ns_ = now_ns;
     batch_bytes += payload.bytes;
-    if (batch_bytes >= kBatchBytes) start_batch();
+    const bool is_full = is_checked && checks_.size() == queue_.checks()->most_pages();
+    if (is_full || batch_bytes >= kBatchBytes) start_batch();
   }
   if (!copies_.empty()) start_batch();
   waiting_.clear();
@@ -85,11 +94,16 @@ void StraightCopies::take_ended() {
     const uint32_t batch = at->batch;
     const cuda::BatchState state = queue_.poll(batch);
     const bool is_over = state != cuda::BatchState::kUnderWay;
-    const auto outcome =
-        state == cuda::BatchState::kCopied ? CheckEnd::Outcome::kGood : CheckEnd::Outcome::kFailed;
+    uint32_t checked = 0;
+    const auto outcome = [&](const Started& started) {
+      if (state == cuda::BatchState::kFailed) return CheckEnd::Outcome::kFailed;
+      const bool is_right = !started.is_checked ||
+                            queue_.checks()->is_right(batch, checked++, started.copy.payload.crc);
+      return is_right ? CheckEnd::Outcome::kGood : CheckEnd::Outcome::kBad;
+    };
     for (; at != started_.end() && at->batch == batch; ++at) {
       if (is_over) {
-        end(at->copy, outcome);
+        end(at->copy, outcome(*at));
       } else {
         if (kept != at) *kept = std::move(*at);
         ++kept;

@@ -17,7 +17,8 @@ namespace farpage {
 
 // Copies payloads to a GPU straight from the pools of nodes on this host, which are registered with
 // CUDA. The calling thread checks a payload where it lies; those that are good are copied in
-// batches, while it checks the next. Made on any thread.
+// batches, while it checks the next. The queue's checks look at them again where they have come.
+// Made on any thread.
 class StraightCopies final : public PageCopier {
  public:
   static constexpr uint32_t kBatches = Lane::kPlaces;  // each has a page, at least
@@ -35,22 +36,25 @@ class StraightCopies final : public PageCopier {
  private:
   struct Started {
     uint32_t batch = 0;
+    bool is_checked = false;  // by the queue
     PageCopy copy;
   };
 
   void start();
+  bool can_check(const PageCopy& copy) const;
   void end(const PageCopy& copy, CheckEnd::Outcome outcome);
   void take_ended();
 
   cuda::CopyQueue& queue_;
   const uint32_t first_batch_;
   const Clock& clock_;
-  PoolRegistrar registrar_;         // pools end after those who hold one
-  std::vector<PageCopy> waiting_;   // to be checked
-  std::vector<Started> started_;    // batch by batch
-  std::vector<CheckEnd> ends_;      // to be polled
-  std::vector<uint32_t> free_;      // batches
-  std::vector<cuda::Copy> copies_;  // that are about to be started
+  PoolRegistrar registrar_;               // pools end after those who hold one
+  std::vector<PageCopy> waiting_;         // to be checked
+  std::vector<Started> started_;          // batch by batch
+  std::vector<CheckEnd> ends_;            // to be polled
+  std::vector<uint32_t> free_;            // batches
+  std::vector<cuda::Copy> copies_;        // that are about to be started
+  std::vector<cuda::CopiedPage> checks_;  // of them
   uint64_t started_ns_ = 0;
 };
 

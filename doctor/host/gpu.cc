@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "transport/cuda/gpu_context.h"
+#include "transport/cuda/page_kernels.h"
 
 namespace farpage::doctor {
 namespace {
@@ -77,6 +78,7 @@ GpuFacts read_gpus(const HostFiles& files, const char* library) {
     facts.device_files += is_gpu_file(name) ? 1 : 0;
   }
   facts.kernel_driver = driver_version(files);
+  facts.has_kernels = cuda::has_page_kernels();
   read_library(library, facts);
   return facts;
 }
@@ -131,6 +133,10 @@ Finding check_gpu_path(const GpuFacts& facts) {
                         "(gpu.straight_bytes)"
                       : "those of a node on this host too: no GPU here registers memory that is "
                         "mapped for reading alone";
+  finding.text += facts.has_kernels
+                      ? "; the GPU checks each page where it has come (gpu.check_copies)"
+                      : "; no GPU checks what was copied to it, as this farpage was built without "
+                        "kernels (-DFARPAGE_CUDA=on)";
   return finding;
 }
 

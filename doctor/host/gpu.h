@@ -19,6 +19,7 @@ struct GpuFacts {
   std::string library_error;         // why this process cannot use CUDA's driver; "": it can
   std::vector<std::string> devices;  // that it gives this process, by name
   size_t read_nodes = 0;             // devices that can read a node's shared memory
+  bool has_kernels = false;          // this build, to check what is copied to a GPU
 };
 
 // Makes no context on a GPU. `library`: CUDA's driver, as clients load it.

@@ -32,7 +32,7 @@ class MemberLink {
   // Of the member's run that is reached now; 0: none ever was.
   uint64_t incarnation() const;
   // Changes with every new link.
-  uint64_t link_number() const { return link_->view_number(); }
+  uint64_t link_number() const { return link_->published().number(); }
 
   // `done` runs once, later; in the order of the calls for those that are answered.
   void call(Request request, ReplyCallback done);

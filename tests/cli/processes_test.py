@@ -73,12 +73,12 @@ class ProcessesTest(Case):
                 return
         self.fail(answer["history"])
 
-    def attack_gpu(self, seed, *arguments, **settings):
+    def attack_gpu(self, seed, *arguments, destination="gpu", **settings):
         """Pages land in memory of the fake driver's GPU, whose streams go on out of step."""
         report = self.folder / "driver.json"
         self.environment.update({"LD_LIBRARY_PATH": os.path.dirname(os.environ["FARPAGE_FAKE_CUDA"]), "FARPAGE_FAKE_REPORT": str(report),
                                  "FARPAGE_FAKE_SEED": str(seed), **settings})
-        result, answer = self.attack("--backend", "shm", "--clients", 2, "--destination", "gpu", "--seed", seed, *arguments)
+        result, answer = self.attack("--backend", "shm", "--clients", 2, "--destination", destination, "--seed", seed, *arguments)
         return result, answer, json.loads(report.read_text())
 
     def test_nothing_is_found_in_a_gpus_memory_and_nothing_leaks_in_its_driver(self):
@@ -95,9 +95,20 @@ class ProcessesTest(Case):
         self.assert_nothing_left()
 
     def test_a_byte_that_a_copy_to_the_gpu_spoils_is_found(self):
-        result, answer, _ = self.attack_gpu(6, "--disturbances", 10, FARPAGE_FAKE_SPOIL_EVERY="300")
+        result, answer, _ = self.attack_gpu(6, "--disturbances", 10, destination="gpu-unchecked", FARPAGE_FAKE_SPOIL_EVERY="300")
         self.assertEqual(result.returncode, 1)
+        self.assertEqual(answer["destination"], "gpu-unchecked")
         self.assertGreater(answer["wrong_bytes"], 0, result.stdout)
+
+    def test_a_gpu_that_checks_what_copies_bring_lets_no_spoiled_byte_through(self):
+        result, answer, _ = self.attack_gpu(6, "--disturbances", 10, FARPAGE_FAKE_SPOIL_EVERY="300")
+        if "built without kernels" in result.stderr:
+            return  # there was no nvcc, or it was not to be used
+        self.assertIsNotNone(answer, result.stderr)
+        self.assertEqual({finding: answer[finding] for finding in FINDINGS}, dict.fromkeys(FINDINGS, 0), result.stdout)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertGreater(answer["pages_recompute_by_reason"]["corrupt"], 0)
+        self.assertGreater(answer["pages_ready"], 500)
 
     def test_no_driver_is_a_sentence(self):
         self.environment["LD_LIBRARY_PATH"] = str(self.folder)

@@ -280,7 +280,8 @@ void LaneEngine::became_ready(PageInFlight& page) {
 }
 
 [[gnu::always_inline]] inline void LaneEngine::plain_ready(PageInFlight& page) {
-  give_verdict(*page.fetch, page.number(), Reason::kNone, page.version, {1, 1, 1});
+  give_verdict(*page.fetch, page.number(), Reason::kNone, page.version,
+               {1, 1, 1, landing().headers[page.index].payload_crc});
   free_plain(page);
 }
 

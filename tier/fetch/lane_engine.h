@@ -97,6 +97,7 @@ class LaneEngine {
     uint8_t looks = 0;
     uint8_t attempts = 0;
     uint8_t replicas = 0;
+    uint32_t payload_crc = 0;           // of a page that is ready
     const std::byte* landed = nullptr;  // in a place of the lane's
   };
 
@@ -220,8 +221,10 @@ class LaneEngine {
   void became_ready_with_details(PageInFlight& page);
   void settle_twin(PageInFlight& page, Version version);
   void settle(PageInFlight& page, Reason reason);
-  void settle_page(FetchState& fetch, uint32_t page, Reason reason, Version version,
-                   const PageInFlight* first, const std::byte* landed = nullptr);
+  void settle_ready(FetchState& fetch, uint32_t page, Version version, const PageInFlight& first,
+                    const PageInFlight& whole, const std::byte* landed = nullptr);
+  void settle_page(FetchState& fetch, uint32_t page, Reason reason, const PageInFlight* first);
+  Tries tries_of(const PageInFlight* first) const;
   void give_verdict(FetchState& fetch, uint32_t page, Reason reason, Version version,
                     const Tries& tries);
   void count_ready() {

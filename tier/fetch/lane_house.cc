@@ -221,19 +221,19 @@ void LaneEngine::expire(FetchState& fetch) {
     const bool ended = page.outstanding == 0;
     if (!ended) retire(page);
     const Reason why = in_vain ? Reason::kUnreachable : reason;
-    settle_page(fetch, number, ended ? why : Reason::kStalled, 0, &page);
+    settle_page(fetch, number, ended ? why : Reason::kStalled, &page);
     if (ended) free_page(page);
   }
   for (size_t number = 0; fetch.put_off > 0; ++number) {
     if (!is_put_off(fetch, number)) continue;
     take_up(fetch, number);
     const bool in_vain = !any_reachable(fetch.requests[number].key);
-    settle_page(fetch, static_cast<uint32_t>(number), in_vain ? Reason::kUnreachable : reason, 0,
+    settle_page(fetch, static_cast<uint32_t>(number), in_vain ? Reason::kUnreachable : reason,
                 nullptr);
   }
   while (fetch.next < fetch.requests.size()) {
     --unbegun_;
-    settle_page(fetch, static_cast<uint32_t>(fetch.next++), reason, 0, nullptr);
+    settle_page(fetch, static_cast<uint32_t>(fetch.next++), reason, nullptr);
   }
 }
 

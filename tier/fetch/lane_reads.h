@@ -137,6 +137,7 @@ inline void LaneEngine::begin_at(LanePeer& peer, PageInFlight& page) {
   target.looks = tries.looks;
   target.attempts = tries.attempts;
   target.replicas = tries.replicas;
+  target.payload_crc = tries.payload_crc;
   target.version = version;
   target.took_ns = now_ns_ - fetch.started_ns;
   if (is_ready) target.landed = tries.landed != nullptr ? tries.landed : destination.data;

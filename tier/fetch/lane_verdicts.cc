@@ -14,8 +14,8 @@ void LaneEngine::became_ready_with_details(PageInFlight& page) {
   }
   if (twin_of(page) != kNoTwin) return settle_twin(page, version);
   if (page.is.straight) counters_.straight.add();
-  settle_page(*page.fetch, page.number(), Reason::kNone, version, &page,
-              page.is.straight ? straight_landing(page) : nullptr);
+  settle_ready(*page.fetch, page.number(), version, page, page,
+               page.is.straight ? straight_landing(page) : nullptr);
   free_page(page);
 }
 
@@ -34,7 +34,7 @@ void LaneEngine::settle_twin(PageInFlight& page, Version version) {
   const uint32_t number = page.number();
   if (!page.is.hedge) {
     orphan(twin);
-    settle_page(fetch, number, Reason::kNone, version, &first);
+    settle_ready(fetch, number, version, first, page);
     return free_page(first);
   }
   counters_.hedges_won.add();
@@ -47,19 +47,32 @@ void LaneEngine::settle_twin(PageInFlight& page, Version version) {
   const bool ended = first.outstanding == 0;
   if (!ended) retire(first);
   const bool is_lent = asked.bytes > 0 && enforced(Guard::kOneLandingOneAttempt);
-  settle_page(fetch, number, Reason::kNone, version, &first,
-              is_lent ? hedge.landing.data : nullptr);
+  settle_ready(fetch, number, version, first, page, is_lent ? hedge.landing.data : nullptr);
   if (ended) free_page(first);
   free_page(page);
 }
 
 void LaneEngine::settle(PageInFlight& page, Reason reason) {
-  settle_page(*page.fetch, page.number(), reason, 0, &page);
+  settle_page(*page.fetch, page.number(), reason, &page);
 }
 
-// `first`: the page's first attempt; null: it was never begun. `landed`: in a place of the lane's.
-void LaneEngine::settle_page(FetchState& fetch, uint32_t number, Reason reason, Version version,
-                             const PageInFlight* first, const std::byte* landed) {
+// `whole`: the attempt that has brought the page. `landed`: in a place of the lane's.
+void LaneEngine::settle_ready(FetchState& fetch, uint32_t number, Version version,
+                              const PageInFlight& first, const PageInFlight& whole,
+                              const std::byte* landed) {
+  Tries tries = tries_of(&first);
+  tries.payload_crc = landing().headers[whole.index].payload_crc;
+  tries.landed = landed;
+  give_verdict(fetch, number, Reason::kNone, version, tries);
+}
+
+// `first`: the page's first attempt; null: it was never begun.
+void LaneEngine::settle_page(FetchState& fetch, uint32_t number, Reason reason,
+                             const PageInFlight* first) {
+  give_verdict(fetch, number, reason, 0, tries_of(first));
+}
+
+LaneEngine::Tries LaneEngine::tries_of(const PageInFlight* first) const {
   Tries tries;
   if (first != nullptr && !first->is.detailed) {
     tries = {looks_at(*first), 1, 1};
@@ -70,8 +83,7 @@ void LaneEngine::settle_page(FetchState& fetch, uint32_t number, Reason reason, 
     tries.replicas =
         single_ ? uint8_t{1} : static_cast<uint8_t>(std::popcount(details.history.asked));
   }
-  tries.landed = landed;
-  give_verdict(fetch, number, reason, version, tries);
+  return tries;
 }
 
 void LaneEngine::count_recompute(FetchState& fetch, const PageVerdict& verdict) {

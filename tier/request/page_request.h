@@ -42,6 +42,8 @@ struct PageVerdict {
   uint8_t looks = 0;     // how many times the page was looked at
   uint8_t attempts = 0;  // how many were begun: at other replicas, hedges, and those in vain
   uint8_t replicas = 0;  // how many nodes were asked
+  // With kReady: the payload's CRC-32C, as its header says; 0 for a page that was fetched ahead.
+  uint32_t payload_crc = 0;
   Version version = 0;   // with kReady
   uint64_t took_ns = 0;  // from the start of the fetch
   // With kReady: where the payload lies. The destination; or where a hedge has landed it, a place

@@ -82,6 +82,14 @@ class ClientCounters {
   }
   uint64_t held_leases() const { return held_leases_.load(std::memory_order_relaxed); }
 
+  // Pages that a GPU has checked behind their copy, and those of them that the copy had spoiled.
+  void count_copies_checked(uint64_t pages, uint64_t spoiled) {
+    copies_checked_.fetch_add(pages, std::memory_order_relaxed);
+    copies_spoiled_.fetch_add(spoiled, std::memory_order_relaxed);
+  }
+  uint64_t copies_checked() const { return copies_checked_.load(std::memory_order_relaxed); }
+  uint64_t copies_spoiled() const { return copies_spoiled_.load(std::memory_order_relaxed); }
+
   void link_rests() { rests_.fetch_add(1, std::memory_order_relaxed); }
   uint64_t rests() const { return rests_.load(std::memory_order_relaxed); }
 
@@ -92,6 +100,8 @@ class ClientCounters {
   VerdictCounts told_;
   std::atomic<uint64_t> puts_acknowledged_{0};
   std::atomic<uint64_t> puts_failed_{0};
+  std::atomic<uint64_t> copies_checked_{0};
+  std::atomic<uint64_t> copies_spoiled_{0};
   std::atomic<uint64_t> held_leases_{0};
   std::atomic<uint64_t> rests_{0};
   WarningLimiter held_warnings_;  // a held machine ends all its leases at one time

@@ -34,6 +34,14 @@ Result<CopyQueue> CopyQueue::make(const std::shared_ptr<const GpuContext>& conte
               driver_error(driver, result, "the driver gives no stream and events for copies"));
 }
 
+Result<void> CopyQueue::add_checks(const PageKernels& kernels, uint32_t most_pages) {
+  auto checks =
+      CopyChecks::make(context_, kernels, static_cast<uint32_t>(batches_.size()), most_pages);
+  if (!checks) return tl::unexpected(checks.error());
+  checks_ = std::move(*checks);
+  return {};
+}
+
 CopyQueue::~CopyQueue() {
   if (context_ == nullptr) return;
   const Driver& driver = context_->driver();
@@ -57,9 +65,10 @@ bool CopyQueue::take_thread() {
 
 // After a copy that was refused the others may be under way: the event tells of their end all the
 // same.
-void CopyQueue::start(uint32_t number, CopyTo to, std::span<const Copy> copies) {
+void CopyQueue::start(uint32_t number, CopyTo to, std::span<const Copy> copies,
+                      std::span<const CopiedPage> pages) {
   Batch& batch = batches_[number];
-  batch.to = to;
+  batch.stream = stream(to);
   batch.is_refused = batch.is_recorded = false;
   for (const Copy& copy : copies) {
     const char* const call = to == CopyTo::kDevice ? "cuMemcpyHtoDAsync" : "cuMemcpyDtoHAsync";
@@ -67,7 +76,9 @@ void CopyQueue::start(uint32_t number, CopyTo to, std::span<const Copy> copies) 
     batch.is_refused = true;
     break;
   }
-  record(batch);
+  batch.unchecked = batch.is_refused ? 0 : static_cast<uint32_t>(pages.size());
+  if (batch.unchecked > 0) checks_->choose(number, pages);
+  end(number);
 }
 
 int CopyQueue::enqueue(CopyTo to, const Copy& copy) {
@@ -78,16 +89,29 @@ int CopyQueue::enqueue(CopyTo to, const Copy& copy) {
   return driver.copy_to_host(copy.host, copy.device, copy.bytes, stream(to));
 }
 
-// Without the event nothing would tell of the end: it is recorded later then.
-void CopyQueue::record(Batch& batch) {
+// What stands behind the copies: the check of their pages, and the event, without which nothing
+// would tell of the end. What the driver refuses of it is tried again later, but for the kernel.
+void CopyQueue::end(uint32_t number) {
   if (is_broken_) return;
-  const int result = context_->driver().record_event(batch.event, stream(batch.to));
+  Batch& batch = batches_[number];
+  if (batch.unchecked > 0) {
+    if (!succeeds(checks_->follow(batch.stream), "the check of copies")) return;
+    const auto started = checks_->start(number, batch.unchecked);
+    batch.unchecked = 0;
+    if (started) {
+      batch.stream = checks_->stream();
+    } else {
+      batch.is_refused = true;
+      why_ = started.error().message;
+    }
+  }
+  const int result = context_->driver().record_event(batch.event, batch.stream);
   batch.is_recorded = succeeds(result, "cuEventRecord");
 }
 
 BatchState CopyQueue::poll(uint32_t number) {
   Batch& batch = batches_[number];
-  if (!batch.is_recorded) record(batch);
+  if (!batch.is_recorded) end(number);
   if (is_broken_) return BatchState::kFailed;
   if (!batch.is_recorded) return BatchState::kUnderWay;
   const int result = context_->driver().event_done(batch.event);

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "transport/cuda/copy_checks.h"
 #include "transport/cuda/gpu_context.h"
 
 namespace farpage::cuda {
@@ -28,13 +29,14 @@ void add_copy(std::vector<Copy>& copies, const Copy& copy);
 
 enum class BatchState : uint8_t {
   kUnderWay,
-  kCopied,  // all of it lies there
+  kCopied,  // all of it lies there, and its pages have been checked there
   kFailed,  // some of it may lie there, and no more comes
 };
 
 // Copies of a device, on two streams of their own: its engines copy both ways at once. A batch of
 // them is started by number, of which there are a fixed count, and asked for its end; nothing
-// waits. What was started cannot be called back: it ends when the device has come past it, or an
+// waits. The device may check what a batch has brought to it, which is a part of the batch then.
+// What was started cannot be called back: it ends when the device has come past it, or an
 // error has ended the context. Some errors leave that open (a handle that is refused, an unknown
 // error). A context from which nothing else comes for kDoubtNs counts as ended: otherwise nothing
 // would end a wait for its batches.
@@ -45,6 +47,9 @@ class CopyQueue {
   static constexpr uint64_t kDoubtNs = kSecond;
 
   static Result<CopyQueue> make(const std::shared_ptr<const GpuContext>& context, uint32_t batches);
+  // From now on batches may have pages to check: at most so many each. `kernels`: of the context,
+  // which are unloaded with the queue.
+  Result<void> add_checks(const PageKernels& kernels, uint32_t most_pages);
   CopyQueue(CopyQueue&&) noexcept = default;
   CopyQueue& operator=(CopyQueue&&) = delete;
   ~CopyQueue();
@@ -55,8 +60,13 @@ class CopyQueue {
   // seen before; false: the driver refuses it.
   bool take_thread();
 
-  // Of a batch that is not under way. Both memories stay until it has ended.
-  void start(uint32_t batch, CopyTo to, std::span<const Copy> copies);
+  // Null: there are none.
+  CopyChecks* checks() const { return checks_.get(); }
+
+  // Of a batch that is not under way. Both memories stay until it has ended. `pages`: that the
+  // copies bring to the device, and that checks() looks at.
+  void start(uint32_t batch, CopyTo to, std::span<const Copy> copies,
+             std::span<const CopiedPage> pages = {});
   BatchState poll(uint32_t batch);
   // Whether another event has passed: one of this context, on the same thread.
   bool has_passed(Event event);
@@ -70,21 +80,23 @@ class CopyQueue {
  private:
   struct Batch {
     Event event = nullptr;
-    CopyTo to = CopyTo::kDevice;
-    bool is_refused = false;   // some of its copies
+    Stream stream = nullptr;   // on which it ends
+    uint32_t unchecked = 0;    // pages whose check has not been begun
+    bool is_refused = false;   // some of its copies, or their check
     bool is_recorded = false;  // the event stands behind them
   };
 
   CopyQueue(std::shared_ptr<const GpuContext> context) : context_(std::move(context)) {}
   Stream& stream(CopyTo to) { return streams_[static_cast<size_t>(to)]; }
   int enqueue(CopyTo to, const Copy& copy);
-  void record(Batch& batch);
+  void end(uint32_t number);
   bool succeeds(int result, const char* call);
   void note(int result, const char* call);
 
   std::shared_ptr<const GpuContext> context_;  // null: moved from
   std::array<Stream, 2> streams_ = {};         // by where they copy to
   std::vector<Batch> batches_;
+  std::unique_ptr<CopyChecks> checks_;
   bool has_thread_ = false;
   bool is_broken_ = false;
   bool is_in_doubt_ = false;  // by the last answer about a batch

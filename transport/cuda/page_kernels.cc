@@ -24,6 +24,10 @@ Result<const void*> kernel_image() {
 
 }  // namespace
 
+bool has_page_kernels() {
+  return kernel_image().has_value();
+}
+
 FusedKernel choose_fused_kernel(const DeviceFacts& device, uint32_t longest_bytes) {
   const bool fits = device.shared_bytes >= kOtherSharedBytes &&
                     longest_bytes <= device.shared_bytes - kOtherSharedBytes;

@@ -32,6 +32,9 @@ struct DeviceFacts {
 // Through shared memory from compute capability 9.0 on, if the pages fit.
 FusedKernel choose_fused_kernel(const DeviceFacts& device, uint32_t longest_bytes);
 
+// Whether this build has them.
+bool has_page_kernels();
+
 // The kernels of this build, loaded for a device. Calls put work on a stream and do not wait for
 // it; the batch's memory stays until the stream has come past. Every call needs the device's
 // context current on its thread; any thread, once loaded.

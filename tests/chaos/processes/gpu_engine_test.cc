@@ -17,9 +17,9 @@ constexpr uint64_t kLongNs = 60 * kSecond;
 
 class ProcessesGpuEngine : public FakeDriverTest {
  protected:
-  std::unique_ptr<Engine> connect() {
+  std::unique_ptr<Engine> connect(Destination destination = Destination::kGpu) {
     return Engine::make("client", cluster_.connect(), checker_, keys_,
-                        cluster_.options().page_bytes, 1, Destination::kGpu)
+                        cluster_.options().page_bytes, 1, destination)
         .value();
   }
   bool finish(Engine& engine) { return engine.finish(boottime_clock().now_ns() + kLongNs); }
@@ -58,7 +58,7 @@ TEST_F(ProcessesGpuEngine, FindsNothingWhereNothingIsWrong) {
 // Of which no checksum of the host's knows.
 TEST_F(ProcessesGpuEngine, FindsAByteThatTheCopyToTheGpuHasSpoiled) {
   start({.spoil_every = 1});
-  const auto engine = connect();
+  const auto engine = connect(Destination::kGpuUnchecked);
   engine->put(some_, kLongNs);
   for (const PageVerdict& page : engine->fetch(some_, kLongNs)) {
     EXPECT_EQ(page.verdict, Verdict::kReady);
@@ -101,7 +101,7 @@ TEST_F(ProcessesGpuEngine, WithoutADriverThatWorksIsASentence) {
 TEST_F(ProcessesGpuEngine, FramesAreThoseOfTheDevice) {
   const auto client = cluster_.connect();
   const auto frames =
-      GpuFrames::make(*client, 3, 64, [](const std::string& why) { ADD_FAILURE() << why; });
+      GpuFrames::make(*client, 3, 64, true, [](const std::string& why) { ADD_FAILURE() << why; });
   ASSERT_TRUE(frames);
   for (size_t frame = 0; frame < 3; ++frame) (*frames)->fill(frame, std::byte(frame + 1));
   std::vector<std::byte> bytes(64);

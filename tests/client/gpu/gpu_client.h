@@ -21,6 +21,7 @@ class GpuClient : public FakeDriverTest {
  protected:
   static constexpr std::byte kUntouched{0xA5};  // what the fake fills new memory with
   static constexpr std::byte kOlder{0x5A};
+  static constexpr int kOwnRanges = 2;  // of pinned memory: for bounces, and for checks
 
   ~GpuClient() override {
     tier_.reset();

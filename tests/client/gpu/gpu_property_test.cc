@@ -43,7 +43,10 @@ constexpr std::array kCalls = {"cuDevicePrimaryCtxRetain",
                                "cuMemcpyHtoDAsync_v2",
                                "cuMemcpyDtoHAsync_v2",
                                "cuEventRecord",
-                               "cuEventQuery"};
+                               "cuEventQuery",
+                               "cuModuleLoadData",
+                               "cuStreamWaitEvent",
+                               "cuLaunchKernel"};
 constexpr std::array kResults = {
     cuda::kInvalidValue,   cuda::kOutOfMemory, 802, cuda::kInvalidHandle, 999,
     cuda::kIllegalAddress, cuda::kLaunchFailed};
@@ -325,7 +328,7 @@ class GpuHistories : public FakeDriverTest {
   void await_pool() const {
     const Clock& clock = connection_->client().clock();
     const uint64_t until_ns = clock.now_ns() + 5 * kMillisecond;
-    while (fake_->live().host_ranges < 2 && clock.now_ns() < until_ns) std::this_thread::yield();
+    while (fake_->live().host_ranges < 3 && clock.now_ns() < until_ns) std::this_thread::yield();
   }
   uint64_t straight() const {
     RecordedMetrics metrics;

@@ -56,8 +56,8 @@ TEST_F(GpuRegistration, TakesThreadAndMemoryOnceForEachGpu) {
   const cuda::FakeCounts before = fake_->live();
   const Region first = tier_->register_gpu_memory(address, 2 * kPageBytes).value();
   const cuda::FakeCounts after = fake_->live();
-  EXPECT_EQ(after.host_ranges, before.host_ranges + 1);
-  EXPECT_EQ(after.streams, before.streams + 2);  // to the device, and from there
+  EXPECT_EQ(after.host_ranges, before.host_ranges + kOwnRanges);
+  EXPECT_EQ(after.streams, before.streams + 3);  // to the device, and from there, and of checks
   const Region second =
       tier_->register_gpu_memory(address + 2 * kPageBytes, 2 * kPageBytes).value();
   EXPECT_EQ(fake_->live(), after);

@@ -154,7 +154,8 @@ TEST_F(GpuStraight, PageThatIsShorterThanTheSettingComesThroughPinnedMemory) {
     if (is_straight) until([this] { return are_ready(fetch()) && straight() > 0; });
     EXPECT_TRUE(are_ready(fetch()));
     EXPECT_EQ(straight() > 0, is_straight);
-    EXPECT_EQ(fake_->live().host_ranges, is_straight ? 2 : 1) << "pools are not pinned in vain";
+    EXPECT_EQ(fake_->live().host_ranges, kOwnRanges + (is_straight ? 1 : 0))
+        << "pools are not pinned in vain";
   }
 }
 
@@ -238,11 +239,11 @@ TEST_F(GpuStraight, PoolStaysMappedAndRegisteredUntilCopiesFromItHaveEnded) {
   ticket.wait();
   cluster_->restart();
   const auto count = [this] { return fake_->live().host_ranges; };
-  until([&] { return count() == 3; });  // the new run's, too
+  until([&] { return count() == kOwnRanges + 2; });  // the new run's, too
   EXPECT_FALSE(ticket.released());
   fake_->release(nullptr);
   EXPECT_TRUE(ticket.wait_released(patience_ns()));
-  until([&] { return count() == 2; });
+  until([&] { return count() == kOwnRanges + 1; });
   EXPECT_TRUE(is_whole());
 }
 
@@ -251,7 +252,7 @@ TEST_F(GpuStraight, PagesThatANodeTookWithItAreNotReady) {
   begin();
   const Ticket ticket = held_fetch();
   cluster_->restart();
-  until([this] { return fake_->live().host_ranges == 3; });  // the new run's pool, too
+  until([this] { return fake_->live().host_ranges == kOwnRanges + 2; });  // the new run's pool, too
   fake_->release(nullptr);
   ticket.wait();
   for (const PageVerdict& page : ticket.verdicts()) EXPECT_EQ(page.verdict, Verdict::kRecompute);
@@ -265,7 +266,7 @@ TEST_F(GpuStraight, CopyThatDoesNotEndKeepsNoOtherFetchFromANodesNewRun) {
   begin();
   const Ticket ticket = held_fetch();
   cluster_->restart();
-  until([this] { return fake_->live().host_ranges == 3; });
+  until([this] { return fake_->live().host_ranges == kOwnRanges + 2; });
   until([this] { return are(fetch(), Verdict::kRecompute, Reason::kMiss); });
   EXPECT_FALSE(ticket.done());
   fake_->release(nullptr);
@@ -294,14 +295,14 @@ TEST_F(GpuStraight, PagesComeThroughPinnedMemoryWhereTheDeviceReadsNoReadOnlyMem
 }
 
 TEST_F(GpuStraight, PagesComeThroughPinnedMemoryWhereNoMoreIsRegistered) {
-  start_anew({.most_host_ranges = 1});
+  start_anew({.most_host_ranges = kOwnRanges});
   expect_through_pinned_memory();
 }
 
-// Of a call of the registration; the bounce memory's have come before.
+// Of a call of the registration; those of the memory and kernels of our own have come before.
 TEST_F(GpuStraight, PagesComeThroughPinnedMemoryAfterAFaultOfTheRegistration) {
   for (const auto& [call, nth] :
-       {std::pair("cuMemHostRegister_v2", 2), std::pair("cuDeviceGetAttribute", 1)}) {
+       {std::pair("cuMemHostRegister_v2", kOwnRanges + 1), std::pair("cuDeviceGetAttribute", 3)}) {
     open_again();
     fake_->fail_call(call, nth, kOutOfMemory);
     expect_through_pinned_memory();

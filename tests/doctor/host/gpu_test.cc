@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/doctor/made_up_host.h"
+#include "transport/cuda/page_kernels.h"
 
 namespace farpage::doctor {
 namespace {
@@ -77,6 +78,15 @@ TEST_F(DoctorGpu, TheWayOfPagesOfANodeHereIsStraightWhereAGpuCanReadThem) {
   GpuFacts facts = read_gpus(host_.files(), FARPAGE_FAKE_CUDA);
   facts.read_nodes = 0;
   EXPECT_THAT(check_gpu_path(facts).text, HasSubstr("of a node on this host too: no GPU here"));
+}
+
+TEST_F(DoctorGpu, WhetherAGpuChecksWhatIsCopiedToItIsSaid) {
+  GpuFacts facts = read_gpus(host_.files(), FARPAGE_FAKE_CUDA);
+  EXPECT_EQ(facts.has_kernels, cuda::has_page_kernels());
+  facts.has_kernels = true;
+  EXPECT_THAT(check_gpu_path(facts).text, HasSubstr("checks each page where it has come"));
+  facts.has_kernels = false;
+  EXPECT_THAT(check_gpu_path(facts).text, HasSubstr("built without kernels (-DFARPAGE_CUDA=on)"));
 }
 
 TEST_F(DoctorGpu, GpusThatAreHiddenAreNamed) {

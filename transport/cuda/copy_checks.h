@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/status.h"
+#include "transport/cuda/gpu_context.h"
+#include "transport/cuda/page_kernels.h"
+#include "transport/cuda/pinned_memory.h"
+
+namespace farpage::cuda {
+
+// A page that a copy brings to a device's address.
+struct CopiedPage {
+  uint64_t device = 0;
+  uint32_t bytes = 0;
+};
+
+// The device counts a CRC over each page where a copy has brought it, so that a byte that goes
+// wrong on the last way is seen. Its kernels have a stream of their own: the next copies go on
+// meanwhile. Pages are of batches by number, as those of a CopyQueue.
+//
+// One thread, on which the context is current; made and destroyed on any. No batch is under way
+// when it goes.
+class CopyChecks {
+ public:
+  struct Counts {
+    uint64_t checked = 0;
+    uint64_t spoiled = 0;  // of those: pages that are not what was to be copied
+    bool operator==(const Counts&) const = default;
+  };
+
+  // `kernels`: loaded into this context; they are unloaded with this.
+  static Result<std::unique_ptr<CopyChecks>> make(const std::shared_ptr<const GpuContext>& context,
+                                                  const PageKernels& kernels, uint32_t batches,
+                                                  uint32_t most_pages);
+  ~CopyChecks();
+  CopyChecks(const CopyChecks&) = delete;
+  CopyChecks& operator=(const CopyChecks&) = delete;
+
+  // The kernel reads whole words.
+  static bool can_check(uint64_t device) { return device % sizeof(uint32_t) == 0; }
+  uint32_t most_pages() const { return most_pages_; }
+
+  // What start() of this batch, which is not under way, is to look at: at most most_pages(), all of
+  // which can_check().
+  void choose(uint32_t batch, std::span<const CopiedPage> pages);
+  // What comes on stream() from now on waits for what is on `copies` now; with a CUresult.
+  int follow(Stream copies);
+  // On stream(). After a failure no kernel is under way.
+  Result<void> start(uint32_t batch, uint32_t pages);
+  Stream stream() const { return stream_; }
+
+  // Once the batch has ended: whether its page, by the order of choose(), has this CRC-32C.
+  bool is_right(uint32_t batch, uint32_t page, uint32_t crc);
+  const Counts& counts() const { return counts_; }
+
+ private:
+  CopyChecks(std::shared_ptr<const GpuContext> context, const PageKernels& kernels,
+             PinnedMemory memory, uint32_t batches, uint32_t most_pages);
+  uint64_t first_of(uint32_t batch) const { return uint64_t{batch} * most_pages_; }
+  PageItem* items() const { return reinterpret_cast<PageItem*>(memory_.data()); }
+  uint32_t* crcs() const { return reinterpret_cast<uint32_t*>(memory_.data() + crcs_offset_); }
+
+  const std::shared_ptr<const GpuContext> context_;
+  PageKernels kernels_;
+  PinnedMemory memory_;  // PageItem[batch][page], and behind them uint32_t[batch][page]
+  const uint64_t crcs_offset_;
+  const uint32_t most_pages_;
+  uint64_t address_ = 0;  // the device's, of the memory
+  Stream stream_ = nullptr;
+  Event copied_ = nullptr;  // as it was recorded last
+  Counts counts_;
+};
+
+}  // namespace farpage::cuda
