@@ -26,9 +26,9 @@ function(farpage_script_tests prefix)
   endforeach()
 endfunction()
 
-# farpage_define(NAME="PATH" IN SOURCE): the path is told to the one source that reads it, before the
-# folder's farpage_test(). In all objects of a test it would keep ccache from taking any of them for
-# another checkout.
+# farpage_define(NAME="PATH" IN SOURCE): the path is told to the one source that reads it, before
+# the folder's farpage_test(). In all objects of a test it would keep ccache from taking any of them
+# for another checkout.
 function(farpage_define definition in source)
   set_property(SOURCE ${source} APPEND PROPERTY COMPILE_DEFINITIONS ${definition})
 endfunction()

@@ -9,10 +9,10 @@
 #include <optional>
 #include <vector>
 
-#include "base/published.h"
 #include "pagetable/placement.h"
 #include "tier/link/fleet.h"
 #include "tier/link/node_session.h"
+#include "tier/link/published.h"
 
 namespace farpage {
 

@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 
-#include "base/published.h"
 #include "base/runtime.h"
 #include "base/status.h"
 #include "control/link.h"
@@ -19,6 +18,7 @@
 #include "tier/link/client_sources.h"
 #include "tier/link/hello_check.h"
 #include "tier/link/page_reports.h"
+#include "tier/link/published.h"
 #include "tier/link/view.h"
 #include "tier/request/client_options.h"
 #include "tier/stats/lane_counters.h"

@@ -1,4 +1,4 @@
-#include "base/published.h"
+#include "tier/link/published.h"
 
 #include <gtest/gtest.h>
 
