@@ -5,21 +5,21 @@
 namespace farpage {
 namespace {
 
-std::optional<uint64_t> run_delay_ns() {
+std::optional<ProcessorTime> time_so_far() {
   std::ifstream file("/proc/thread-self/schedstat");
-  uint64_t on_processor_ns = 0;
-  uint64_t waited_ns = 0;
-  if (!(file >> on_processor_ns >> waited_ns)) return std::nullopt;
-  return waited_ns;
+  ProcessorTime time;
+  if (!(file >> time.ran_ns >> time.waited_ns)) return std::nullopt;
+  return time;
 }
 
 }  // namespace
 
-ProcessorWait::ProcessorWait() : before_ns_(run_delay_ns()) {}
+ProcessorWait::ProcessorWait() : before_(time_so_far()) {}
 
-uint64_t ProcessorWait::waited_ns() const {
-  const std::optional<uint64_t> now_ns = run_delay_ns();
-  return now_ns && before_ns_ ? *now_ns - *before_ns_ : 0;
+ProcessorTime ProcessorWait::spent() const {
+  const std::optional<ProcessorTime> now = time_so_far();
+  if (!now || !before_) return {};
+  return {now->ran_ns - before_->ran_ns, now->waited_ns - before_->waited_ns};
 }
 
 }  // namespace farpage

@@ -5,17 +5,22 @@
 
 namespace farpage {
 
-// How long the thread that made it has waited since for a processor, though it could run: the run
-// delay of /proc/thread-self/schedstat (Linux, Documentation/scheduler/sched-stats.rst). 0 where
-// the kernel does not count it, or the file cannot be read. Used by that thread only; each call
-// opens the file.
+// A thread's time, but for what it slept.
+struct ProcessorTime {
+  uint64_t ran_ns = 0;
+  uint64_t waited_ns = 0;  // for a processor, though it could run
+};
+
+// Of the thread that made it, since then, by /proc/thread-self/schedstat (Linux,
+// Documentation/scheduler/sched-stats.rst). Zeros where the kernel does not count it, or the file
+// cannot be read. Used by that thread only; each call opens the file.
 class ProcessorWait {
  public:
   ProcessorWait();
-  uint64_t waited_ns() const;
+  ProcessorTime spent() const;
 
  private:
-  std::optional<uint64_t> before_ns_;
+  std::optional<ProcessorTime> before_;
 };
 
 }  // namespace farpage

@@ -404,9 +404,11 @@ class Campaign {
       result_.lateness_ns.push_back(late.ns);
       if (late.is_explained(most_ns)) continue;
       checker_.add(FindingKind::kMissedDeadlines,
-                   fmt::format("{} ended {:.3f} ms after its deadline; its thread waited {:.3f} ms "
-                               "for a processor, and the watchdog {:.3f} ms at most",
-                               late.what, to_ms(late.ns), to_ms(late.waited_ns), to_ms(most_ns)));
+                   fmt::format("{} ended {:.3f} ms after its deadline; its thread ran {:.3f} ms "
+                               "and waited {:.3f} ms for a processor, and the watchdog {:.3f} ms "
+                               "at most",
+                               late.what, to_ms(late.ns), to_ms(late.ran_ns), to_ms(late.waited_ns),
+                               to_ms(most_ns)));
     }
   }
 

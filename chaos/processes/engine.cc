@@ -220,9 +220,12 @@ void Engine::ended(uint64_t deadline_ns, const char* what, const ProcessorWait& 
                    uint64_t others) {
   const uint64_t now = now_ns();
   if (now <= deadline_ns || lateness_.size() >= kMostLate) return;
-  lateness_.push_back({now - deadline_ns,
-                       fmt::format("{}: {} at +{:.3f} s", name_, what, checker_.seconds()),
-                       wait.waited_ns(), others});
+  const ProcessorTime spent = wait.spent();
+  lateness_.push_back({.ns = now - deadline_ns,
+                       .what = fmt::format("{}: {} at +{:.3f} s", name_, what, checker_.seconds()),
+                       .waited_ns = spent.waited_ns,
+                       .ran_ns = spent.ran_ns,
+                       .others = others});
 }
 
 // A page that is ready by a hedge lies in a place of the lane's, all others in their frames.

@@ -11,6 +11,7 @@ struct Lateness {
   uint64_t ns = 0;
   std::string what = {};
   uint64_t waited_ns = 0;  // its thread, for a processor, since it began
+  uint64_t ran_ns = 0;     // its thread, since then
   // Other threads that may each have had to wait for a processor, one after the other: for a fetch
   // into a GPU the client's, and one that had the driver's lock.
   uint64_t others = 0;

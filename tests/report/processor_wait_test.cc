@@ -38,12 +38,15 @@ TEST(ProcessorWait, CountsWhatAnotherThreadOnTheSameProcessorTakes) {
       }
     });
     const uint64_t end_ns = boottime_clock().now_ns() + kLongestNs;
-    while (wait.waited_ns() < 20 * kMillisecond && boottime_clock().now_ns() < end_ns) {
+    while (wait.spent().waited_ns < 20 * kMillisecond && boottime_clock().now_ns() < end_ns) {
     }
     is_over = true;
     other.join();
-    const uint64_t later_ns = ProcessorWait().waited_ns();
-    EXPECT_GE(wait.waited_ns(), 20 * kMillisecond + later_ns);  // each from when it is made
+    // Each from when it is made.
+    const ProcessorTime later = ProcessorWait().spent();
+    const ProcessorTime all = wait.spent();
+    EXPECT_GE(all.waited_ns, 20 * kMillisecond + later.waited_ns);
+    EXPECT_GE(all.ran_ns, kMillisecond + later.ran_ns);
   }).join();
 }
 
