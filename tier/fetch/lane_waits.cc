@@ -67,7 +67,10 @@ void LaneEngine::wait(uint64_t until_ns) {
   // A channel's own wait hears of nothing else, not of a dial that has failed.
   if (peers_.size() == 1 && peers_[0]->path.is_open() && !allows_interrupts_) {
     look_after(0);
-    if (is_behind()) return;
+    if (is_at_work() && is_behind()) {
+      ::sched_yield();  // to the thread that publishes what is new
+      return;
+    }
     return peers_[0]->path.wait(until_ns);
   }
   if (!wait_for_answers(std::min(until_ns, due_ns_))) look_at_each(until_ns);

@@ -29,9 +29,8 @@ struct PageCopy {
 };
 
 // Checks payloads in nodes' pools, and copies those that are good to a device's memory, straight
-// from there. It says nothing of what has become of the pool
-// meanwhile: its caller looks after it. One thread at a time; begin and poll allocate nothing and
-// never block.
+// from there. It says nothing of what has become of the pool meanwhile: its caller looks after it.
+// One thread at a time; begin and poll allocate nothing and never block.
 class PageCopier {
  public:
   // No copy is under way any more.
@@ -42,9 +41,9 @@ class PageCopier {
   virtual std::shared_ptr<CopySource> open(std::shared_ptr<const Mapping> pool) = 0;
 
   // From a source that is ready, which stays until the end. Each has one end, which comes by
-  // itself: kGood once the copy has ended; kBad for another CRC, there or where it was copied;
-  // kFailed where its deadline had come, or the device refuses it, and some of it may be copied.
-  // After its end nothing writes at the destination.
+  // itself: kGood once the copy has ended; kBad for another CRC, there or as it was copied; kFailed
+  // where its deadline had come, or the device refuses it, and some of it may be copied. After its
+  // end nothing writes at the destination.
   virtual void begin(const PageCopy& copy) = 0;
 
   // As Checker::poll. It takes what was begun: checks, and starts copies.

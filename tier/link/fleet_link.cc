@@ -108,8 +108,7 @@ bool FleetLink::dial_more(const EpochLease& lease, size_t count) {
   return count == 0;
 }
 
-// A client that asks for little is to be reachable too, and to hear of epochs, though the nodes
-// that it has used are gone.
+// A client that asks for little hears of epochs too, though the nodes that it has used are gone.
 void FleetLink::watch_links() {
   {
     const std::lock_guard lock(mutex_);
@@ -125,13 +124,18 @@ void FleetLink::watch_links() {
 
 bool FleetLink::sleeps() const {
   const std::lock_guard lock(mutex_);
-  return view() != nullptr && std::ranges::all_of(links_, [](const auto& entry) {
-           return entry.second.link->is_unused();
-         });
+  return view() != nullptr && are_unused();
 }
 
+bool FleetLink::are_unused() const {
+  return std::ranges::all_of(links_,
+                             [](const auto& entry) { return entry.second.link->is_unused(); });
+}
+
+// While another thread has the links, the answer may change.
 bool FleetLink::wakes() const {
-  if (sleeps()) return true;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || are_unused()) return true;
   const uint64_t slept = slept_ns_;
   const uint64_t patience_ns = fleet_.view_ns / kLooksPerView + options_.connect_ms * kMillisecond;
   return slept != 0 && runtime_.clock().now_ns() < slept + patience_ns;

@@ -67,7 +67,8 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   // then. Any thread.
   bool sleeps() const;
   // The view of the epoch has ended: whether the next one may still come, because the client slept
-  // until a moment ago. Who asks starts a link then. Any thread.
+  // until a moment ago. Who asks starts a link then, and asks again later. Any thread; waits for no
+  // other.
   bool wakes() const;
   // The view of the epoch. A client that slept hears of it first, for which this waits, until then.
   // Not on the runtime's thread.
@@ -130,6 +131,7 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   uint64_t told_until_ns(uint64_t sent_ns, uint64_t age_ns) const;
   void extend(EpochLease& lease, uint64_t until_ns, const ClockGap& gap);
   void learned(uint64_t sent_ns, const ClockGap& gap, const Result<RegisteredEpoch>& read);
+  bool are_unused() const;  // the links; under the lock
   bool any_node() const;
   bool all_refused() const;
   Error why_none() const;

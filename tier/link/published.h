@@ -48,6 +48,8 @@ class Published {
   void touch() { number_.fetch_add(1, std::memory_order_acq_rel); }
 
  private:
+  friend struct HeldPublication;  // tests: as a thread that has lost its processor meanwhile
+
   mutable Mutex mutex_;  // held for a copy or an exchange of a pointer, and nothing else
   std::shared_ptr<T> value_;
   std::atomic<uint64_t> number_{0};

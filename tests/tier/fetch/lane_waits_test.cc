@@ -4,7 +4,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <fstream>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -13,8 +16,17 @@
 #include "tests/tier/link/tcp_fleet.h"
 #include "tests/tier/watched_fabric.h"
 #include "tier/ahead/prefetch_lane.h"
+#include "tier/fetch/lane_engine.h"
 
 namespace farpage {
+
+struct HeldPublication {
+  template <typename T>
+  static std::unique_lock<std::mutex> lock(const Published<T>& published) {
+    return std::unique_lock(published.mutex_);
+  }
+};
+
 namespace {
 
 constexpr uint64_t kPatienceNs = 4 * kSecond;
@@ -122,6 +134,59 @@ TEST_F(LaneWaits, AChangeOfTheRuntimeWakesIt) {
   ended = true;
   other.join();
   fabric_.stand_in(-1);
+}
+
+// What is to be replaced, and has its new number already.
+template <typename T>
+class Replacing {
+ public:
+  explicit Replacing(const Published<T>& published) : lock_(HeldPublication::lock(published)) {
+    const_cast<Published<T>&>(published).touch();
+  }
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
+
+// The thread that replaces views holds their locks until the lane's fetch has its pages: a lane
+// that waited for it would never get there.
+TEST_F(LaneWaits, ItWaitsForNoThreadThatReplacesAView) {
+  const auto link =
+      std::make_shared<FleetLink>(ClientOptions{}, fleet_.client_runtime, fabric_, fleet_.fleet());
+  ASSERT_TRUE(link->connect());
+  {
+    const auto lane = LaneEngine::create(link).value();
+    const auto fetch = [&] {
+      const std::array<PageRequest, 2> requests = {
+          {{keys_[0], 0, engine_.slice(1)}, {keys_[1], 0, engine_.slice(2)}}};
+      std::array<PageVerdict, 2> verdicts;
+      FetchState* const state = lane->start(requests, verdicts, engine_.deadline(kPatienceNs), {});
+      lane->wait_done(state);
+      lane->recycle(state);
+      return std::ranges::all_of(
+          verdicts, [](const PageVerdict& verdict) { return verdict.verdict == Verdict::kReady; });
+    };
+    while (!fetch()) {  // until both paths are open
+    }
+    for (int round = 0; round < 20; ++round) {
+      std::atomic<bool> is_held = false;
+      std::atomic<bool> is_over = false;
+      std::thread replacing([&] {
+        const Replacing<EpochLease> epoch(link->published());
+        const auto current = link->links();
+        const Replacing<View> first(current[0]->published());
+        const Replacing<View> second(current[1]->published());
+        is_held = true;
+        while (!is_over) std::this_thread::yield();
+      });
+      while (!is_held) std::this_thread::yield();
+      EXPECT_TRUE(fetch()) << "a view is good until it is replaced";
+      is_over = true;
+      replacing.join();
+      EXPECT_TRUE(fetch());
+    }
+  }
+  link->stop();
 }
 
 }  // namespace
