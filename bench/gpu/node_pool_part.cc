@@ -1,6 +1,5 @@
 // What it costs to bring pages out of a node's pool in shared memory.
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/mman.h>
@@ -60,15 +59,6 @@ class SharedPool {
   std::byte* read_ = nullptr;
 };
 
-using CopyBatch = int (*)(uint64_t* to, uint64_t* from, size_t* bytes, size_t count,
-                          void* attributes, size_t* indexes, size_t attribute_count,
-                          cuda::Stream stream);
-
-CopyBatch find_copy_batch() {
-  void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  return reinterpret_cast<CopyBatch>(::dlsym(library, "cuMemcpyBatchAsync_v2"));
-}
-
 void time_registered(const Gpu& gpu, const Landing& landing, double copy, std::byte* pool,
                      uint32_t count, const char* how) {
   uint64_t address = 0;
@@ -118,7 +108,7 @@ void time_registered(const Gpu& gpu, const Landing& landing, double copy, std::b
   const Stream checks(gpu);
   std::deque<Event> copied;
   for (uint32_t i = 0; i < kRing; ++i) copied.emplace_back(gpu);
-  const CopyBatch copy_batch = find_copy_batch();
+  const auto copy_batch = gpu.driver().copy_batch;
   for (const bool as_batch : {false, true}) {
     if (as_batch && copy_batch == nullptr) continue;
     bad = 0;
@@ -133,11 +123,7 @@ void time_registered(const Gpu& gpu, const Landing& landing, double copy, std::b
             from[i] = reinterpret_cast<uint64_t>(pool) + chosen[batch * kBatch + i] * kSlotBytes;
           }
           if (as_batch) {
-            struct Attributes {  // CUmemcpyAttributes
-              int order = 1;     // CU_MEMCPY_SRC_ACCESS_ORDER_STREAM
-              int from_type = 0, from_id = 0, to_type = 0, to_id = 0;
-              unsigned flags = 0;
-            } attributes;
+            cuda::CopyAttributes attributes;
             size_t first = 0;
             gpu.check(copy_batch(to.data(), from.data(), bytes.data(), kBatch, &attributes, &first,
                                  1, copies.get()),

@@ -27,15 +27,17 @@ constexpr uint64_t kLookShare = 64;  // of the time that a copy has lasted, unti
 constexpr uint64_t kLateLookNs = kMillisecond;
 constexpr uint64_t kStallNs = 5 * kSecond;  // until a warning says that copies do not end
 
-// Without kernels it says so, and copies go on unchecked.
-Result<void> add_checks(cuda::CopyQueue& copies) {
+// Where it cannot, it says so, and copies go on unchecked.
+void add_checks(cuda::CopyQueue& copies) {
   const cuda::GpuContext& context = *copies.context();
   const cuda::CurrentContext current(context);
-  const auto kernels = cuda::PageKernels::load(context.driver(), context.device());
-  if (kernels) return copies.add_checks(*kernels, kMostPages);
+  const auto added = cuda::PageKernels::load(context.driver(), context.device())
+                         .and_then([&](const cuda::PageKernels& kernels) {
+                           return copies.add_checks(kernels, kMostPages);
+                         });
+  if (added) return;
   log_warning(fmt::format("cuda:{} does not check what is copied to it (gpu.check_copies): {}",
-                          context.device(), kernels.error().message));
-  return {};
+                          context.device(), added.error().message));
 }
 
 }  // namespace
@@ -63,9 +65,7 @@ Result<GpuDriver> GpuDriver::open(Client& client, WriteRunner& writes,
   const uint64_t batches = blocks + (copies_straight ? StraightCopies::kBatches : 0);
   auto copies = cuda::CopyQueue::make(context, static_cast<uint32_t>(batches));
   if (!copies) return tl::unexpected(copies.error());
-  if (options.check_copies) {
-    if (auto added = add_checks(*copies); !added) return tl::unexpected(added.error());
-  }
+  if (options.check_copies) add_checks(*copies);
   auto lane = client.open_lane();
   if (!lane) return tl::unexpected(lane.error());
   lane->allow_interrupts();
@@ -99,8 +99,8 @@ GpuDriver::GpuDriver(Client& client, WriteRunner& writes, cuda::PinnedMemory bou
 }
 
 void GpuDriver::copy_straight(uint64_t from_bytes) {
-  straight_ =
-      std::make_unique<StraightCopies>(*copies_, static_cast<uint32_t>(portions_.size()), *clock_);
+  straight_ = std::make_unique<StraightCopies>(*copies_, static_cast<uint32_t>(portions_.size()),
+                                               *clock_, *last_hop_);
   straight_bytes_ = from_bytes;
   lane_.copy_straight(*straight_);
 }
@@ -112,6 +112,7 @@ std::optional<GpuDriver::Operation> GpuDriver::begin(Submission& submission,
   if (submission.kind == SubmissionKind::kFetch) {
     operation.pages = static_cast<uint32_t>(submission.requests.size());
     submission.verdicts.resize(operation.pages);
+    fenced_ += submission.notification.fence != nullptr ? 1 : 0;
   } else if (submission.kind == SubmissionKind::kPut) {
     operation.pages = static_cast<uint32_t>(submission.puts.size());
     operation.put_number = ++put_count_;
@@ -134,7 +135,8 @@ bool GpuDriver::progress() {
   landing_.begin_turn();
   leaving_.begin_turn();
   const bool has_moved = lane_.progress();
-  if (copies_->checks() != nullptr) tell_of_checks();
+  if (last_hop_->counts() != last_hop_told_) tell_of_last_hop();
+  if (straight_ != nullptr) straight_->check_copies(may_check());
   std::erase_if(let_go_, [this](uint32_t block) {
     Portion& portion = portions_[block];
     if (!portion.has_left_block()) return false;
@@ -274,6 +276,7 @@ void GpuDriver::start_copies(Turn& turn, Portion& portion, uint32_t block) {
   copies_->start(block, turn.is_put() ? cuda::CopyTo::kHost : cuda::CopyTo::kDevice, batch_,
                  checks_);
   batch_.clear();
+  portion.is_checked = !checks_.empty();
   checks_.clear();
   portion.has_copies = true;
   portion.copies = cuda::BatchState::kUnderWay;
@@ -315,7 +318,9 @@ void GpuDriver::lose(Turn& turn, uint32_t page, Loss loss, Place place) {
 
 void GpuDriver::finish(Submission& submission) {
   submission.behind.reset();  // here, where its context is current
-  if (submission.kind == SubmissionKind::kFetch) count_told(submission, *counters_);
+  if (submission.kind != SubmissionKind::kFetch) return;
+  fenced_ -= submission.notification.fence != nullptr ? 1 : 0;
+  count_told(submission, *counters_);
 }
 
 void GpuDriver::wait_idle(const SubmissionPool& pool, uint32_t rings) {

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "client/gpu/blocks.h"
 #include "client/gpu/gpu_options.h"
+#include "client/gpu/last_hop.h"
 #include "client/gpu/portion.h"
 #include "client/gpu/straight_copies.h"
 #include "client/runner/fetch_runner.h"
@@ -29,8 +30,11 @@ namespace farpage {
 // A page of a fetch lands in bounce memory, pinned memory of the host, where the lane checks it as
 // any other; a page that is good is then copied to its destination, while others are under way, and
 // is `ready` once the copy has ended. The destination of any other page is not touched, except by
-// copies of a batch that failed, or by one that was under way at the deadline: such a page is
-// recompute(stalled), and held until that copy has ended.
+// copies of a batch that failed, by one that spoiled the page, or by one that was under way at the
+// deadline: such a page is recompute(stalled), and held until that copy has ended.
+//
+// The device checks each page behind its copy, but for fetches with a fence, and others meanwhile:
+// work that waits at the fence may have all of the processors that the check needs.
 //
 // A page of a put is copied into bounce memory once the work has ended that the caller's stream
 // had, and put from there, as any other, once the copy has ended. The driver is asked for the end
@@ -111,10 +115,6 @@ class GpuDriver {
   GpuDriver(Client& client, WriteRunner& writes, cuda::PinnedMemory bounce, Region region,
             cuda::CopyQueue copies, Lane lane, uint64_t block_bytes, uint32_t landing_blocks);
   void copy_straight(uint64_t from_bytes);
-  bool can_check(const Slice& on_gpu) const {
-    return copies_->checks() != nullptr &&
-           cuda::CopyChecks::can_check(reinterpret_cast<uint64_t>(on_gpu.data));
-  }
 
   // gpu_driver.cc: of both.
   Blocks& blocks_of(const Turn& turn) { return turn.is_put() ? leaving_ : landing_; }
@@ -137,7 +137,10 @@ class GpuDriver {
   bool may_go_straight(const Portion& portion, uint32_t i) const;
   void take_held(Turn& turn, Portion& portion, uint32_t i);
   void end_copies_to_gpu(Turn& turn, Portion& portion, uint32_t block);
-  void tell_of_checks();
+  bool may_check() const { return copies_->checks() != nullptr && fenced_ == 0; }
+  bool is_right(const Turn& turn, const Portion& portion, uint32_t i, uint32_t block,
+                uint32_t& checked);
+  void tell_of_last_hop();
   void lose_fetched(Turn& turn, uint32_t page, Loss loss, Place place);
   void decide(Turn& turn, uint32_t page, const PageVerdict& verdict);
   // gpu_puts.cc
@@ -153,6 +156,9 @@ class GpuDriver {
   cuda::PinnedMemory bounce_;
   Region region_;  // of it
   std::unique_ptr<cuda::CopyQueue> copies_;
+  std::unique_ptr<LastHop> last_hop_ = std::make_unique<LastHop>();
+  LastHop::Counts last_hop_told_;
+  uint32_t fenced_ = 0;                       // fetches with a fence that are not done
   std::unique_ptr<StraightCopies> straight_;  // null: pages of nodes here are too short for it
   uint64_t straight_bytes_ = kNever;          // of the shortest page that may go straight
   Lane lane_;  // goes before the memory to which it may write, and before what copies for it
@@ -166,7 +172,6 @@ class GpuDriver {
   std::vector<uint32_t> let_go_;          // blocks that the lane, or a put, may still use
   std::vector<cuda::Copy> batch_;         // that is about to be started
   std::vector<cuda::CopiedPage> checks_;  // of it
-  cuda::CopyChecks::Counts checks_told_;
   uint64_t put_count_ = 0;
   std::vector<uint64_t> open_puts_;  // numbers of those that are not done, rising
   uint32_t copying_ = 0;             // portions
@@ -176,6 +181,7 @@ class GpuDriver {
   bool can_copy_ = false;            // by the last turn
   bool awaits_streams_ = false;      // some put does
   WarningLimiter failures_;
+  WarningLimiter spoils_;
   WarningLimiter stalls_{10 * kSecond};
   std::unique_ptr<std::atomic<bool>> is_broken_ = std::make_unique<std::atomic<bool>>(false);
   std::unique_ptr<LaneCounters> counters_ = std::make_unique<LaneCounters>();

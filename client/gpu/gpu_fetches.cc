@@ -34,8 +34,9 @@ void GpuDriver::take_landed(Turn& turn, Portion& portion, uint32_t block) {
     if (is_copied && !is_there && !turn.is_late() && can_copy_) {
       if (portion.has_copies) continue;
       add_copy(portion.requests[i].destination, to);
-      if (can_check(to)) {
-        checks_.push_back({reinterpret_cast<uint64_t>(to.data), static_cast<uint32_t>(to.bytes)});
+      const auto address = reinterpret_cast<uint64_t>(to.data);
+      if (may_check() && cuda::CopyChecks::can_check(address)) {
+        checks_.push_back({address, static_cast<uint32_t>(to.bytes)});
       }
       portion.pages[i] = Portion::Page::kCopying;
       continue;
@@ -63,11 +64,9 @@ void GpuDriver::end_copies_to_gpu(Turn& turn, Portion& portion, uint32_t block) 
     turn.submission.verdicts[page].place = Place::kReleased;  // of one that was late, too
     if (portion.pages[i] != Portion::Page::kCopying) continue;
     portion.pages[i] = Portion::Page::kOver;
-    const bool is_checked = can_check(turn.submission.requests[page].destination);
-    const uint32_t crc = portion.verdicts[i].payload_crc;
     if (has_failed) {
       lose(turn, page, Loss::kGpu);
-    } else if (is_checked && !copies_->checks()->is_right(block, checked++, crc)) {
+    } else if (!is_right(turn, portion, i, block, checked)) {
       lose(turn, page, Loss::kSpoiled);
     } else if (turn.is_late()) {
       lose(turn, page, Loss::kLate);
@@ -79,20 +78,39 @@ void GpuDriver::end_copies_to_gpu(Turn& turn, Portion& portion, uint32_t block) 
   }
 }
 
-void GpuDriver::tell_of_checks() {
-  const cuda::CopyChecks::Counts& counts = copies_->checks()->counts();
-  if (counts == checks_told_) return;
-  const uint64_t spoiled = counts.spoiled - checks_told_.spoiled;
-  client_->count_copies_checked(counts.checked - checks_told_.checked, spoiled);
-  checks_told_ = counts;
-  if (spoiled == 0) return;
-  failures_.warn([&] {
-    return fmt::format(
-        "{} pages had other bytes in the memory of cuda:{} than in the host's, once "
-        "they were copied there: they are not ready. Look for errors of its memory "
-        "and of PCIe (nvidia-smi -q -d ECC,PCI)",
-        spoiled, copies_->context()->device());
-  });
+bool GpuDriver::is_right(const Turn& turn, const Portion& portion, uint32_t i, uint32_t block,
+                         uint32_t& checked) {
+  const Slice& to = turn.submission.requests[portion.first + i].destination;
+  const bool is_checked =
+      portion.is_checked && cuda::CopyChecks::can_check(reinterpret_cast<uint64_t>(to.data));
+  if (!is_checked) return true;
+  const Slice& source = portion.requests[i].destination;
+  return last_hop_->is_right(*copies_, block, checked++, portion.verdicts[i].payload_crc,
+                             {source.data, source.bytes});
+}
+
+void GpuDriver::tell_of_last_hop() {
+  const LastHop::Counts& now = last_hop_->counts();
+  const uint64_t spoiled = now.spoiled - last_hop_told_.spoiled;
+  const uint64_t unchecked = now.unchecked - last_hop_told_.unchecked;
+  client_->count_copies_checked(now.checked - last_hop_told_.checked, spoiled);
+  last_hop_told_ = now;
+  const int device = copies_->context()->device();
+  if (spoiled > 0) {
+    spoils_.warn([&] {
+      return fmt::format(
+          "{} pages had other bytes in the memory of cuda:{} than in the host's, "
+          "once they were copied there, and were not used: look for errors of its "
+          "memory and of PCIe (nvidia-smi -q -d ECC,PCI)",
+          spoiled, device);
+    });
+  }
+  if (unchecked > 0) {
+    failures_.warn([&] {
+      return fmt::format("cuda:{} did not check {} pages that were copied to it: {}", device,
+                         unchecked, copies_->why());
+    });
+  }
 }
 
 void GpuDriver::lose_fetched(Turn& turn, uint32_t page, Loss loss, Place place) {

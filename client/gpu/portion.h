@@ -34,6 +34,7 @@ struct Portion {
   // A batch of copies that is under way, or of which it is not yet said that it is over; how it is.
   bool has_copies = false;
   cuda::BatchState copies = cuda::BatchState::kUnderWay;
+  bool is_checked = false;  // by the device, where it can check a page of it
 
   void reserve(size_t most_pages) {
     requests.reserve(most_pages);

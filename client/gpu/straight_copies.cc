@@ -15,8 +15,13 @@ constexpr uint64_t kBatchBytes = 256 * kKiB;
 
 }  // namespace
 
-StraightCopies::StraightCopies(cuda::CopyQueue& queue, uint32_t first_batch, const Clock& clock)
-    : queue_(queue), first_batch_(first_batch), clock_(clock), registrar_(queue.context()) {
+StraightCopies::StraightCopies(cuda::CopyQueue& queue, uint32_t first_batch, const Clock& clock,
+                               LastHop& last_hop)
+    : queue_(queue),
+      first_batch_(first_batch),
+      clock_(clock),
+      last_hop_(last_hop),
+      registrar_(queue.context()) {
   waiting_.reserve(Lane::kPlaces);
   started_.reserve(Lane::kPlaces);
   ends_.reserve(Lane::kPlaces);
@@ -48,7 +53,8 @@ void StraightCopies::end(const PageCopy& copy, CheckEnd::Outcome outcome) {
 }
 
 bool StraightCopies::can_check(const PageCopy& copy) const {
-  return copy.verify && queue_.checks() != nullptr && cuda::CopyChecks::can_check(copy.to);
+  return copy.verify && are_checked_ && queue_.checks() != nullptr &&
+         cuda::CopyChecks::can_check(copy.to);
 }
 
 // No copy is started at or after its deadline.
@@ -97,8 +103,10 @@ void StraightCopies::take_ended() {
     uint32_t checked = 0;
     const auto outcome = [&](const Started& started) {
       if (state == cuda::BatchState::kFailed) return CheckEnd::Outcome::kFailed;
-      const bool is_right = !started.is_checked ||
-                            queue_.checks()->is_right(batch, checked++, started.copy.payload.crc);
+      const PayloadCheck& payload = started.copy.payload;
+      const bool is_right =
+          !started.is_checked ||
+          last_hop_.is_right(queue_, batch, checked++, payload.crc, {payload.data, payload.bytes});
       return is_right ? CheckEnd::Outcome::kGood : CheckEnd::Outcome::kBad;
     };
     for (; at != started_.end() && at->batch == batch; ++at) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "client/gpu/last_hop.h"
 #include "client/gpu/pool_registrar.h"
 #include "tier/fetch/lane.h"
 #include "tier/fetch/page_copier.h"
@@ -23,12 +24,16 @@ class StraightCopies final : public PageCopier {
  public:
   static constexpr uint32_t kBatches = Lane::kPlaces;  // each has a page, at least
 
-  // It has the last kBatches of the queue, from `first_batch` on. Queue and clock outlive it.
-  StraightCopies(cuda::CopyQueue& queue, uint32_t first_batch, const Clock& clock);
+  // It has the last kBatches of the queue, from `first_batch` on. All of these outlive it.
+  StraightCopies(cuda::CopyQueue& queue, uint32_t first_batch, const Clock& clock,
+                 LastHop& last_hop);
 
   std::shared_ptr<CopySource> open(std::shared_ptr<const Mapping> pool) override;
   void begin(const PageCopy& copy) override;
   size_t poll(std::span<CheckEnd> ends) override;
+
+  // Whether the device checks copies that begin from now on, if it can.
+  void check_copies(bool are_checked) { are_checked_ = are_checked; }
 
   bool are_under_way() const { return !started_.empty(); }
   uint64_t started_ns() const { return started_ns_; }  // when copies were started last
@@ -48,6 +53,8 @@ class StraightCopies final : public PageCopier {
   cuda::CopyQueue& queue_;
   const uint32_t first_batch_;
   const Clock& clock_;
+  LastHop& last_hop_;
+  bool are_checked_ = true;
   PoolRegistrar registrar_;               // pools end after those who hold one
   std::vector<PageCopy> waiting_;         // to be checked
   std::vector<Started> started_;          // batch by batch

@@ -134,7 +134,7 @@ Finding check_gpu_path(const GpuFacts& facts) {
                       : "those of a node on this host too: no GPU here registers memory that is "
                         "mapped for reading alone";
   finding.text += facts.has_kernels
-                      ? "; the GPU checks each page where it has come (gpu.check_copies)"
+                      ? "; with kernels to check each page where it has come (gpu.check_copies)"
                       : "; no GPU checks what was copied to it, as this farpage was built without "
                         "kernels (-DFARPAGE_CUDA=on)";
   return finding;

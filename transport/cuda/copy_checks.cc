@@ -72,11 +72,4 @@ Result<void> CopyChecks::start(uint32_t batch, uint32_t pages) {
   return kernels_.crcs(stream_, given);
 }
 
-bool CopyChecks::is_right(uint32_t batch, uint32_t page, uint32_t crc) {
-  const bool is_right = crcs()[first_of(batch) + page] == crc;
-  ++counts_.checked;
-  counts_.spoiled += is_right ? 0 : 1;
-  return is_right;
-}
-
 }  // namespace farpage::cuda

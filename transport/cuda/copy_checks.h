@@ -25,12 +25,6 @@ struct CopiedPage {
 // when it goes.
 class CopyChecks {
  public:
-  struct Counts {
-    uint64_t checked = 0;
-    uint64_t spoiled = 0;  // of those: pages that are not what was to be copied
-    bool operator==(const Counts&) const = default;
-  };
-
   // `kernels`: loaded into this context; they are unloaded with this.
   static Result<std::unique_ptr<CopyChecks>> make(const std::shared_ptr<const GpuContext>& context,
                                                   const PageKernels& kernels, uint32_t batches,
@@ -52,9 +46,8 @@ class CopyChecks {
   Result<void> start(uint32_t batch, uint32_t pages);
   Stream stream() const { return stream_; }
 
-  // Once the batch has ended: whether its page, by the order of choose(), has this CRC-32C.
-  bool is_right(uint32_t batch, uint32_t page, uint32_t crc);
-  const Counts& counts() const { return counts_; }
+  // Once the batch has ended: the CRC-32C of its page, by the order of choose().
+  uint32_t crc(uint32_t batch, uint32_t page) const { return crcs()[first_of(batch) + page]; }
 
  private:
   CopyChecks(std::shared_ptr<const GpuContext> context, const PageKernels& kernels,
@@ -71,7 +64,6 @@ class CopyChecks {
   uint64_t address_ = 0;  // the device's, of the memory
   Stream stream_ = nullptr;
   Event copied_ = nullptr;  // as it was recorded last
-  Counts counts_;
 };
 
 }  // namespace farpage::cuda

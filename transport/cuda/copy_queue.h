@@ -29,7 +29,7 @@ void add_copy(std::vector<Copy>& copies, const Copy& copy);
 
 enum class BatchState : uint8_t {
   kUnderWay,
-  kCopied,  // all of it lies there, and its pages have been checked there
+  kCopied,  // all of it lies there, and what checks() of it there is has ended
   kFailed,  // some of it may lie there, and no more comes
 };
 
@@ -61,13 +61,16 @@ class CopyQueue {
   bool take_thread();
 
   // Null: there are none.
-  CopyChecks* checks() const { return checks_.get(); }
+  const CopyChecks* checks() const { return checks_.get(); }
 
   // Of a batch that is not under way. Both memories stay until it has ended. `pages`: that the
   // copies bring to the device, and that checks() looks at.
   void start(uint32_t batch, CopyTo to, std::span<const Copy> copies,
              std::span<const CopiedPage> pages = {});
   BatchState poll(uint32_t batch);
+  // Of a batch with pages that is kCopied. False: the driver has refused the check, and why() says
+  // so.
+  bool is_checked(uint32_t batch) const { return batches_[batch].is_checked; }
   // Whether another event has passed: one of this context, on the same thread.
   bool has_passed(Event event);
   // Now and then while batches are under way, with the time.
@@ -81,15 +84,18 @@ class CopyQueue {
   struct Batch {
     Event event = nullptr;
     Stream stream = nullptr;   // on which it ends
-    uint32_t unchecked = 0;    // pages whose check has not been begun
-    bool is_refused = false;   // some of its copies, or their check
+    bool is_refused = false;   // some of its copies
+    bool is_checked = false;   // its pages are
     bool is_recorded = false;  // the event stands behind them
   };
 
   CopyQueue(std::shared_ptr<const GpuContext> context) : context_(std::move(context)) {}
   Stream& stream(CopyTo to) { return streams_[static_cast<size_t>(to)]; }
-  int enqueue(CopyTo to, const Copy& copy);
-  void end(uint32_t number);
+  void enqueue(Batch& batch, CopyTo to, std::span<const Copy> copies);
+  int enqueue_one(CopyTo to, const Copy& copy);
+  int enqueue_together(CopyTo to, std::span<const Copy> copies);
+  bool check(uint32_t number, std::span<const CopiedPage> pages);
+  void record(Batch& batch);
   bool succeeds(int result, const char* call);
   void note(int result, const char* call);
 
@@ -97,6 +103,10 @@ class CopyQueue {
   std::array<Stream, 2> streams_ = {};         // by where they copy to
   std::vector<Batch> batches_;
   std::unique_ptr<CopyChecks> checks_;
+  // Of copies that are given to the driver together.
+  std::vector<uint64_t> targets_;
+  std::vector<uint64_t> sources_;
+  std::vector<size_t> sizes_;
   bool has_thread_ = false;
   bool is_broken_ = false;
   bool is_in_doubt_ = false;  // by the last answer about a batch

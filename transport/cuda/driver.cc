@@ -32,6 +32,7 @@ Result<Driver> load_driver(const char* library) {
                                      " has no " #symbol                                 \
                                      ": install NVIDIA's driver for CUDA 12 or later"); \
   }
+#define FARPAGE_CUDA_OPTIONAL(member, symbol, ...) (void)find(loaded, #symbol, driver.member);
 #include "transport/cuda/driver_entries.inc"
 #undef FARPAGE_CUDA_ENTRY
   return driver;

@@ -15,6 +15,17 @@ using Function = struct FunctionTag*;
 using Stream = struct StreamTag*;
 using Event = struct EventTag*;
 
+// CUmemcpyAttributes: of copies that are given together.
+struct CopyAttributes {
+  int source_order =
+      1;                // CU_MEMCPY_SRC_ACCESS_ORDER_STREAM: sources are read in the stream's order
+  int source_type = 0;  // hints, of managed memory alone
+  int source_id = 0;
+  int target_type = 0;
+  int target_id = 0;
+  unsigned flags = 0;
+};
+
 // The driver's entry points, found when the program runs: it needs neither the driver nor CUDA's
 // headers to be built, and starts on hosts that have none.
 struct Driver {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "client/gpu/stream_fence.h"
 #include "tests/client/gpu/gpu_client.h"
 #include "tests/support/recorded_metrics.h"
 
@@ -139,16 +140,40 @@ TEST_F(GpuChecks, PageIsNotReadyBeforeItsCheckHasEnded) {
   }
 }
 
-TEST_F(GpuChecks, CheckThatIsRefusedCostsItsPagesAndNoOthers) {
+TEST_F(GpuChecks, PageWhoseCheckIsRefusedIsReadyAndALineSaysSo) {
+  testing::internal::CaptureStderr();
   open_with({});
   fake_->fail_call("cuLaunchKernel", 1, cuda::kInvalidValue);
-  const Ticket ticket = tier_->fetch(scattered(), kTimeoutUs).value();
-  ticket.wait();
-  size_t lost = 0;
-  for (const PageVerdict& page : ticket.verdicts()) lost += page.reason == Reason::kUnreachable;
-  EXPECT_GE(lost, 1u);
-  EXPECT_LE(lost, 16u) << "those of one block";
+  const Found found = fetch_all();
+  EXPECT_EQ(found.ready, kPages);
+  EXPECT_EQ(found.wrong, 0u);
+  const uint64_t of_the_first = checked();
+  EXPECT_LT(of_the_first, kPages);
   EXPECT_EQ(fetch_all().ready, kPages);
+  until([&] { return checked() > kPages; });
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("pages that were copied to it: farpage_page_crcs: CUDA_ERROR"));
+}
+
+TEST_F(GpuChecks, WithoutMemoryForThemALineSaysThatNothingIsChecked) {
+  testing::internal::CaptureStderr();
+  open_with({.most_host_ranges = 1});
+  EXPECT_EQ(fetch_all().ready, kPages);
+  EXPECT_EQ(checked(), 0u);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("(gpu.check_copies): "));
+}
+
+// Work that waits at a fence may have every processor that a check needs.
+TEST_F(GpuChecks, FetchWithAFenceIsNotChecked) {
+  open_with({});
+  const auto fence = tier_->make_fence(0, kPages).value();
+  Notification notification;
+  notification.fence = &fence->fence();
+  const uint64_t before = fake_->calls("cuLaunchKernel");
+  EXPECT_TRUE(are_ready(tier_->fetch(scattered(), kTimeoutUs, {}, notification).value()));
+  EXPECT_EQ(fake_->calls("cuLaunchKernel"), before);
+  EXPECT_EQ(fetch_all().ready, kPages);
+  until([this] { return checked() == kPages; });
 }
 
 class GpuChecksStraight : public GpuChecks {
@@ -185,6 +210,17 @@ TEST_F(GpuChecksStraight, PageThatItsCopySpoilsIsNeverReady) {
   }
   EXPECT_GT(ready, 9 * kPages) << "one that is read again may be good";
   EXPECT_GT(spoiled(), 0u);
+}
+
+TEST_F(GpuChecksStraight, PageWhoseCheckIsRefusedIsReady) {
+  open_with({});
+  until([this] { return fetch_all().ready == kPages && straight() >= kPages; });
+  fake_->fail_call("cuLaunchKernel", 1, cuda::kInvalidValue);
+  const uint64_t before = straight();
+  const Found found = fetch_all();
+  EXPECT_EQ(found.ready, kPages);
+  EXPECT_EQ(found.wrong, 0u);
+  EXPECT_EQ(straight(), before + kPages);
 }
 
 TEST_F(GpuChecksStraight, WithoutThemSuchAPageIsReady) {

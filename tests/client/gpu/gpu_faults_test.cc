@@ -216,14 +216,14 @@ TEST_F(GpuFaults, OfACopyFromTheGpuFailThePutAndNoOther) {
   EXPECT_TRUE(is_stored());
 }
 
-// Some copies of the batch may be under way, and something has to tell of their end.
+// Some copies of the batch may be under way (here half), and something has to tell of their end.
 TEST_F(GpuFaults, OfALaterCopyLendTheSourceUntilTheOthersHavePassed) {
   auto scattered = puts_from(region_, kPutKey);
   std::ranges::reverse(scattered);
   fake_->hold(nullptr);
-  fake_->fail_call("cuMemcpyDtoHAsync_v2", 2, kInvalidValue);
+  fake_->fail_call("cuMemcpyBatchAsync_v2", 1, kInvalidValue);
   const Ticket refused = tier_->put(scattered, kTimeoutUs).value();
-  until([this] { return fake_->live().operations == 2; });
+  until([this] { return fake_->live().operations == kPages / 2 + 1; });
   EXPECT_FALSE(refused.released());
   fake_->release(nullptr);
   EXPECT_TRUE(are_all(refused, Code::kUnavailable));

@@ -33,20 +33,12 @@ constexpr uint64_t kGpuPages = kOperations * kMostPages;
 
 // Calls that fail once, on the way of registering or of fetching, and what with: of these results
 // some end the context.
-constexpr std::array kCalls = {"cuDevicePrimaryCtxRetain",
-                               "cuPointerGetAttributes",
-                               "cuMemGetAddressRange_v2",
-                               "cuMemHostRegister_v2",
-                               "cuStreamCreate",
-                               "cuEventCreate",
-                               "cuCtxSetCurrent",
-                               "cuMemcpyHtoDAsync_v2",
-                               "cuMemcpyDtoHAsync_v2",
-                               "cuEventRecord",
-                               "cuEventQuery",
-                               "cuModuleLoadData",
-                               "cuStreamWaitEvent",
-                               "cuLaunchKernel"};
+constexpr std::array kCalls = {
+    "cuDevicePrimaryCtxRetain", "cuPointerGetAttributes", "cuMemGetAddressRange_v2",
+    "cuMemHostRegister_v2",     "cuStreamCreate",         "cuEventCreate",
+    "cuCtxSetCurrent",          "cuMemcpyHtoDAsync_v2",   "cuMemcpyDtoHAsync_v2",
+    "cuMemcpyBatchAsync_v2",    "cuEventRecord",          "cuEventQuery",
+    "cuModuleLoadData",         "cuStreamWaitEvent",      "cuLaunchKernel"};
 constexpr std::array kResults = {
     cuda::kInvalidValue,   cuda::kOutOfMemory, 802, cuda::kInvalidHandle, 999,
     cuda::kIllegalAddress, cuda::kLaunchFailed};

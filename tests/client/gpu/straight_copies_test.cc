@@ -53,7 +53,8 @@ class StraightCopiesTest : public FakeDriverTest {
 
   std::shared_ptr<const cuda::GpuContext> gpu_ = cuda::GpuContext::retain(driver_, 0).value();
   cuda::CopyQueue queue_ = cuda::CopyQueue::make(gpu_, StraightCopies::kBatches).value();
-  StraightCopies copies_{queue_, 0, boottime_clock()};
+  LastHop last_hop_;
+  StraightCopies copies_{queue_, 0, boottime_clock(), last_hop_};
   std::span<std::byte> bytes_;
   std::shared_ptr<CopySource> source_;
   uint64_t on_gpu_ = 0;

@@ -74,6 +74,55 @@ TEST_F(CopyQueueOverFake, ABatchIsOverOnceItsEventHasPassed) {
   EXPECT_TRUE(has_arrived());
 }
 
+// In places that no two lie together.
+struct Scattered {
+  static constexpr size_t kCopies = 4;
+  static constexpr size_t kPiece = kBytes / kCopies;
+
+  std::vector<Copy> copies(std::byte* host, uint64_t device) const {
+    std::vector<Copy> copies;
+    for (size_t i = 0; i < kCopies; ++i) {
+      add_copy(copies, {host + i * kPiece, device + (kCopies - 1 - i) * kPiece, kPiece});
+    }
+    return copies;
+  }
+};
+
+TEST_F(CopyQueueOverFake, CopiesThatDoNotLieTogetherAreOneCall) {
+  const auto copies = Scattered().copies(from_, to_);
+  queue_->start(0, CopyTo::kDevice, copies);
+  EXPECT_EQ(end_of_batch(), BatchState::kCopied);
+  EXPECT_TRUE(has_arrived());
+  std::fill_n(from_, kBytes, std::byte{0});
+  queue_->start(0, CopyTo::kHost, copies);
+  EXPECT_EQ(end_of_batch(), BatchState::kCopied);
+  EXPECT_TRUE(std::all_of(from_, from_ + kBytes, [](std::byte b) { return b == std::byte{0x3C}; }));
+  EXPECT_EQ(fake_->calls("cuMemcpyBatchAsync_v2"), 2u);
+  EXPECT_EQ(fake_->calls("cuMemcpyHtoDAsync_v2") + fake_->calls("cuMemcpyDtoHAsync_v2"), 0u);
+}
+
+// As drivers before CUDA 13.
+TEST_F(CopyQueueOverFake, ADriverThatTakesNoBatchesGetsEachCopy) {
+  Driver older = driver_;
+  older.copy_batch = nullptr;
+  queue_.emplace(CopyQueue::make(GpuContext::retain(older, 0).value(), 2).value());
+  EXPECT_TRUE(queue_->take_thread());
+  queue_->start(0, CopyTo::kDevice, Scattered().copies(from_, to_));
+  EXPECT_EQ(end_of_batch(), BatchState::kCopied);
+  EXPECT_TRUE(has_arrived());
+  EXPECT_EQ(fake_->calls("cuMemcpyHtoDAsync_v2"), Scattered::kCopies);
+}
+
+TEST_F(CopyQueueOverFake, ABatchThatTheDriverRefusesAsAWholeHasFailed) {
+  fake_->fail_call("cuMemcpyBatchAsync_v2", 1, kInvalidValue);
+  queue_->start(0, CopyTo::kDevice, Scattered().copies(from_, to_));
+  EXPECT_EQ(end_of_batch(), BatchState::kFailed);
+  EXPECT_NE(queue_->why().find("cuMemcpyBatchAsync"), std::string::npos);
+  queue_->start(0, CopyTo::kDevice, Scattered().copies(from_, to_));
+  EXPECT_EQ(end_of_batch(), BatchState::kCopied);
+  EXPECT_TRUE(has_arrived());
+}
+
 // Its copies may still write.
 TEST_F(CopyQueueOverFake, ABatchStaysUnderWayAfterAnErrorThatLeavesItOpen) {
   for (const int result : kOpenErrors) {

@@ -58,6 +58,9 @@ requires(sizeof...(Ours) ==
 #define FARPAGE_CUDA_ENTRY(member, symbol, ...)                                       \
   static_assert(SameCall<decltype(cuda::Driver::member), decltype(&::symbol)>::value, \
                 "transport/cuda/driver_entries.inc declares " #symbol " otherwise than cuda.h");
+#if CUDA_VERSION < 13000
+#define FARPAGE_CUDA_OPTIONAL(member, symbol, ...)  // of CUDA 13
+#endif
 #include "transport/cuda/driver_entries.inc"
 #undef FARPAGE_CUDA_ENTRY
 // The fake driver's own.
@@ -66,6 +69,13 @@ requires(sizeof...(Ours) ==
                 "the fake declares " #symbol " otherwise than cuda.h");
 #include "tests/transport/cuda/fake/later_entries.inc"
 #undef FARPAGE_CUDA_ENTRY
+#if CUDA_VERSION >= 12080
+static_assert(sizeof(cuda::CopyAttributes) == sizeof(CUmemcpyAttributes));
+static_assert(offsetof(cuda::CopyAttributes, source_type) ==
+              offsetof(CUmemcpyAttributes, srcLocHint));
+static_assert(offsetof(cuda::CopyAttributes, flags) == offsetof(CUmemcpyAttributes, flags));
+static_assert(cuda::CopyAttributes().source_order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM);
+#endif
 static_assert(sizeof(cuda::AllocationProperties) == sizeof(CUmemAllocationProp));
 static_assert(offsetof(cuda::AllocationProperties, location) ==
               offsetof(CUmemAllocationProp, location));

@@ -61,6 +61,10 @@ TEST_F(FakeFaults, can_come_at_every_call) {
   float elapsed_ms = 0;
   char name[8];
   size_t bytes = 0;
+  uint64_t from = reinterpret_cast<uint64_t>(host);
+  size_t one = 8;
+  size_t first = 0;
+  cuda::CopyAttributes attributes;
   unsigned long long handle = 0;
   void* memory = nullptr;
   cuda::Context context = nullptr;
@@ -97,6 +101,8 @@ TEST_F(FakeFaults, can_come_at_every_call) {
   CALL("cuMemcpyHtoDAsync_v2", driver_.copy_to_device(address, host, 8, stream));
   CALL("cuMemcpyDtoHAsync_v2", driver_.copy_to_host(host, address, 8, stream));
   CALL("cuMemcpyDtoDAsync_v2", driver_.copy_on_device(address, address + 8, 8, stream));
+  CALL("cuMemcpyBatchAsync_v2",
+       driver_.copy_batch(&address, &from, &one, 1, &attributes, &first, 1, stream));
   CALL("cuMemsetD8Async", driver_.fill(address, 0, 8, stream));
   CALL("cuStreamCreate", driver_.make_stream(&stream, 1));
   CALL("cuStreamDestroy_v2", driver_.destroy_stream(stream));

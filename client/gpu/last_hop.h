@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "integrity/crc32c.h"
+#include "transport/cuda/copy_queue.h"
+
+namespace farpage {
+
+// What became of pages on their way to a GPU: of what its checks have found. One thread.
+class LastHop {
+ public:
+  struct Counts {
+    uint64_t checked = 0;
+    uint64_t spoiled = 0;    // by the copy: its source is right still
+    uint64_t unchecked = 0;  // as the driver has refused the check
+    bool operator==(const Counts&) const = default;
+  };
+
+  // Of a page that has come by a batch of the queue, as the `page`th that was to be checked. `crc`:
+  // that it should have.
+  bool is_right(const cuda::CopyQueue& queue, uint32_t batch, uint32_t page, uint32_t crc,
+                std::span<const std::byte> source) {
+    if (!queue.is_checked(batch)) {
+      ++counts_.unchecked;
+      return true;
+    }
+    ++counts_.checked;
+    if (queue.checks()->crc(batch, page) == crc) return true;
+    // A node may have written to a source of its own meanwhile, and the wire to any.
+    if (crc32c(0, source.data(), source.size()) == crc) ++counts_.spoiled;
+    return false;
+  }
+  const Counts& counts() const { return counts_; }
+
+ private:
+  Counts counts_;
+};
+
+}  // namespace farpage
