@@ -13,8 +13,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr size_t kPages = 24;  // 16 to a block of the bounce memory
-
 struct Found {
   size_t ready = 0;
   size_t corrupt = 0;
@@ -23,6 +21,8 @@ struct Found {
 
 class GpuChecks : public GpuClient {
  protected:
+  static constexpr size_t kPages = 24;  // 16 to a block of the bounce memory
+
   ~GpuChecks() override { sources_.reset(); }
 
   void open_with(const cuda::FakeSettings& settings, bool check_copies = true) {
