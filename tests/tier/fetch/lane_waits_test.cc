@@ -172,8 +172,8 @@ TEST_F(LaneWaits, ItWaitsForNoThreadThatReplacesAView) {
       std::atomic<bool> is_held = false;
       std::atomic<bool> is_over = false;
       std::thread replacing([&] {
-        const Replacing<EpochLease> epoch(link->published());
         const auto current = link->links();
+        const Replacing<EpochLease> epoch(link->published());
         const Replacing<View> first(current[0]->published());
         const Replacing<View> second(current[1]->published());
         is_held = true;
