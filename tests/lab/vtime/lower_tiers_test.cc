@@ -61,9 +61,9 @@ TEST(Tier, NoneIsMorePreciseThanTheOneBefore) {
 }
 
 // Lets go what it was told to.
-class ToldOrder final : public prefetch::Policy {
+class Told final : public prefetch::Policy {
  public:
-  explicit ToldOrder(const std::vector<prefetch::PageNumber>& order) : order_(order) {}
+  explicit Told(const std::vector<prefetch::PageNumber>& order) : order_(order) {}
   void on_access(const prefetch::Access&) override {}
   void on_insert(prefetch::PageNumber page, uint64_t) override { here_.insert(page); }
   void on_evict(prefetch::PageNumber page, uint64_t) override { here_.erase(page); }
@@ -90,7 +90,7 @@ class LowerTiersTest : public testing::Test {
     std::vector<TierOptions> tiers(pages.size() + 1);
     for (size_t i = 0; i < pages.size(); ++i) tiers[i].capacity_pages = pages[i];
     tiers.back().bits = 4;
-    return {tiers, [&](uint64_t) { return std::make_unique<ToldOrder>(order); }};
+    return {tiers, [&](uint64_t) { return std::make_unique<Told>(order); }};
   }
 };
 
