@@ -133,10 +133,12 @@ Finding check_gpu_path(const GpuFacts& facts) {
                         "(gpu.straight_bytes)"
                       : "those of a node on this host too: no GPU here registers memory that is "
                         "mapped for reading alone";
-  finding.text += facts.has_kernels
-                      ? "; with kernels to check each page where it has come (gpu.check_copies)"
-                      : "; no GPU checks what was copied to it, as this farpage was built without "
-                        "kernels (-DFARPAGE_CUDA=on)";
+  finding.text +=
+      facts.has_kernels
+          ? "; this build has the kernels by which a GPU checks pages where they have come "
+            "(gpu.check_copies)"
+          : "; no GPU checks what was copied to it, as this farpage was built without "
+            "kernels (-DFARPAGE_CUDA=on)";
   return finding;
 }
 

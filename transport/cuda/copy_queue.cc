@@ -1,8 +1,14 @@
 #include "transport/cuda/copy_queue.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace farpage::cuda {
+namespace {
+
+constexpr size_t kMostTogether = 64;  // copies that are given to the driver by one call
+
+}  // namespace
 
 void add_copy(std::vector<Copy>& copies, const Copy& copy) {
   if (!copies.empty()) {
@@ -76,34 +82,36 @@ void CopyQueue::start(uint32_t number, CopyTo to, std::span<const Copy> copies,
   record(batch);
 }
 
-// A call for each costs some 4 µs, in which a copy engine moves 200 KiB.
+// A driver that takes none together gets a call for each, which costs more than a copy of a page.
 void CopyQueue::enqueue(Batch& batch, CopyTo to, std::span<const Copy> copies) {
-  if (copies.size() > 1 && context_->driver().copy_batch != nullptr) {
-    batch.is_refused = !succeeds(enqueue_together(to, copies), "cuMemcpyBatchAsync");
-    return;
-  }
-  for (const Copy& copy : copies) {
-    const char* const call = to == CopyTo::kDevice ? "cuMemcpyHtoDAsync" : "cuMemcpyDtoHAsync";
-    if (succeeds(enqueue_one(to, copy), call)) continue;
-    batch.is_refused = true;
-    return;
+  const bool are_together = copies.size() > 1 && context_->driver().copy_batch != nullptr;
+  const size_t most = are_together ? kMostTogether : 1;
+  const char* const call = are_together            ? "cuMemcpyBatchAsync"
+                           : to == CopyTo::kDevice ? "cuMemcpyHtoDAsync"
+                                                   : "cuMemcpyDtoHAsync";
+  while (!copies.empty() && !batch.is_refused) {
+    const auto next = copies.first(std::min(copies.size(), most));
+    copies = copies.subspan(next.size());
+    const int result = are_together ? enqueue_together(to, next) : enqueue_one(to, next[0]);
+    batch.is_refused = !succeeds(result, call);
   }
 }
 
 int CopyQueue::enqueue_together(CopyTo to, std::span<const Copy> copies) {
-  targets_.clear();
-  sources_.clear();
-  sizes_.clear();
-  for (const Copy& copy : copies) {
-    const auto host = reinterpret_cast<uint64_t>(copy.host);
-    targets_.push_back(to == CopyTo::kDevice ? copy.device : host);
-    sources_.push_back(to == CopyTo::kDevice ? host : copy.device);
-    sizes_.push_back(copy.bytes);
+  std::array<uint64_t, kMostTogether> host;
+  std::array<uint64_t, kMostTogether> device;
+  std::array<size_t, kMostTogether> bytes;
+  for (size_t i = 0; i < copies.size(); ++i) {
+    host[i] = reinterpret_cast<uint64_t>(copies[i].host);
+    device[i] = copies[i].device;
+    bytes[i] = copies[i].bytes;
   }
-  CopyAttributes all;
+  const bool is_to_device = to == CopyTo::kDevice;
+  CopyAttributes of_all;
   size_t first = 0;
-  return context_->driver().copy_batch(targets_.data(), sources_.data(), sizes_.data(),
-                                       copies.size(), &all, &first, 1, stream(to));
+  return context_->driver().copy_batch((is_to_device ? device : host).data(),
+                                       (is_to_device ? host : device).data(), bytes.data(),
+                                       copies.size(), &of_all, &first, 1, stream(to));
 }
 
 int CopyQueue::enqueue_one(CopyTo to, const Copy& copy) {

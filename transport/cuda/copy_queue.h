@@ -29,7 +29,7 @@ void add_copy(std::vector<Copy>& copies, const Copy& copy);
 
 enum class BatchState : uint8_t {
   kUnderWay,
-  kCopied,  // all of it lies there, and what checks() of it there is has ended
+  kCopied,  // all of it lies there, and its check has ended, if it has one
   kFailed,  // some of it may lie there, and no more comes
 };
 
@@ -103,10 +103,6 @@ class CopyQueue {
   std::array<Stream, 2> streams_ = {};         // by where they copy to
   std::vector<Batch> batches_;
   std::unique_ptr<CopyChecks> checks_;
-  // Of copies that are given to the driver together.
-  std::vector<uint64_t> targets_;
-  std::vector<uint64_t> sources_;
-  std::vector<size_t> sizes_;
   bool has_thread_ = false;
   bool is_broken_ = false;
   bool is_in_doubt_ = false;  // by the last answer about a batch

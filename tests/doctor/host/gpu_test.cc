@@ -84,8 +84,7 @@ TEST_F(DoctorGpu, WhetherAGpuChecksWhatIsCopiedToItIsSaid) {
   GpuFacts facts = read_gpus(host_.files(), FARPAGE_FAKE_CUDA);
   EXPECT_EQ(facts.has_kernels, cuda::has_page_kernels());
   facts.has_kernels = true;
-  EXPECT_THAT(check_gpu_path(facts).text,
-              HasSubstr("with kernels to check each page where it has come"));
+  EXPECT_THAT(check_gpu_path(facts).text, HasSubstr("has the kernels by which a GPU checks pages"));
   facts.has_kernels = false;
   EXPECT_THAT(check_gpu_path(facts).text, HasSubstr("built without kernels (-DFARPAGE_CUDA=on)"));
 }

@@ -101,6 +101,20 @@ TEST_F(CopyQueueOverFake, CopiesThatDoNotLieTogetherAreOneCall) {
   EXPECT_EQ(fake_->calls("cuMemcpyHtoDAsync_v2") + fake_->calls("cuMemcpyDtoHAsync_v2"), 0u);
 }
 
+TEST_F(CopyQueueOverFake, ManyCopiesThatDoNotLieTogetherAllArriveInFewCalls) {
+  constexpr size_t kPiece = 16;
+  constexpr size_t kCopies = kBytes / kPiece;
+  std::vector<Copy> copies;
+  for (size_t i = 0; i < kCopies; ++i) {
+    add_copy(copies, {from_ + i * kPiece, to_ + (kCopies - 1 - i) * kPiece, kPiece});
+  }
+  ASSERT_EQ(copies.size(), kCopies);
+  queue_->start(0, CopyTo::kDevice, copies);
+  EXPECT_EQ(end_of_batch(), BatchState::kCopied);
+  EXPECT_TRUE(has_arrived());
+  EXPECT_EQ(fake_->calls("cuMemcpyBatchAsync_v2"), kCopies / 64);
+}
+
 // As drivers before CUDA 13.
 TEST_F(CopyQueueOverFake, ADriverThatTakesNoBatchesGetsEachCopy) {
   Driver older = driver_;
