@@ -38,6 +38,10 @@ Result<Mapping> Mapping::anonymous(uint64_t bytes) {
   return map(-1, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
 }
 
+Result<Mapping> Mapping::addresses(uint64_t bytes) {
+  return map(-1, 0, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+}
+
 Result<Mapping> Mapping::map(int fd, uint64_t offset, uint64_t bytes, int protection, int flags) {
   const auto failed = [bytes] {
     return fail_errno(errno,

@@ -21,6 +21,8 @@ class Mapping {
   static Result<Mapping> share(int fd, uint64_t bytes, Protection protection, uint64_t offset = 0);
   // Zeroed, private; memory is taken when it is first touched.
   static Result<Mapping> anonymous(uint64_t bytes);
+  // Addresses that nothing else in this process has, and no memory: whoever touches them ends.
+  static Result<Mapping> addresses(uint64_t bytes);
 
   std::byte* data() const { return data_; }
   uint64_t bytes() const { return bytes_; }

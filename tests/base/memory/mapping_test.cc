@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "base/memory/protection.h"
 #include "base/unique_fd.h"
 #include "base/units.h"
 
@@ -56,6 +58,16 @@ TEST(Mapping, MoreThanTheAddressSpaceIsAnError) {
   ASSERT_FALSE(mapping);
   EXPECT_EQ(mapping.error().code, Code::kExhausted);
   EXPECT_THAT(mapping.error().message, ::testing::HasSubstr("cannot map 1048576 TiB"));
+}
+
+TEST(Mapping, AddressesAreNobodyElsesAndTakeNoMemory) {
+  const Result<Mapping> first = Mapping::addresses(uint64_t{1} << 40);
+  const Result<Mapping> second = Mapping::addresses(uint64_t{1} << 40);
+  ASSERT_TRUE(first && second);
+  const auto begin = reinterpret_cast<uintptr_t>(first->data());
+  const auto other = reinterpret_cast<uintptr_t>(second->data());
+  EXPECT_GE(std::max(begin, other) - std::min(begin, other), uint64_t{1} << 40);
+  EXPECT_FALSE(protection_of(first->data(), 64));
 }
 
 TEST(Mapping, NoBytesOrNoFileIsAnError) {
