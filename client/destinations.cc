@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "client/gpu/paged_region.h"
+
 namespace farpage {
 namespace {
 
@@ -28,21 +30,48 @@ bool rise(std::span<const PageRequest> requests) {
   return true;
 }
 
+std::string name_of(const Slice& slice, const Slice& first) {
+  const PagedRegion* const paged = paged_region(slice);
+  const bool is_other = &slice != &first && slice.place == first.place;
+  const std::string place = place_name(slice.place);
+  return (is_other ? "other " : "") + (paged == nullptr ? place : "blocks in " + place);
+}
+
+// Of the operation's `what`.
+Result<void> require_block(const PagedRegion& paged, const Slice& slice, ptrdiff_t page,
+                           const char* what) {
+  const cuda::PagedMemory& memory = paged.memory();
+  if (memory.is_block(slice.data, slice.bytes)) return {};
+  return fail(
+      Code::kInvalid,
+      fmt::format("page {} of the {} is no whole block: it has {} bytes at offset {} of its "
+                  "region, where each block has {}",
+                  page, what, slice.bytes, slice.data - memory.data(), memory.block_bytes()));
+}
+
 // `sentence` takes two pages and their places.
 template <typename Request>
 Result<MemoryPlace> one_place(
-    std::span<const Request> requests, Slice Request::*memory,
+    std::span<const Request> requests, Slice Request::*memory, const char* what,
     fmt::format_string<ptrdiff_t, ptrdiff_t, std::string, std::string> sentence) {
   const Request* first = nullptr;
+  const PagedRegion* paged = nullptr;
   for (const Request& request : requests) {
     const Slice& slice = request.*memory;
     if (slice.bytes == 0) continue;
-    if (first == nullptr) first = &request;
-    const MemoryPlace place = (first->*memory).place;
-    if (slice.place == place) continue;
-    return fail(Code::kInvalid,
-                fmt::format(sentence, first - requests.data(), &request - requests.data(),
-                            place_name(place), place_name(slice.place)));
+    if (first == nullptr) {
+      first = &request;
+      paged = paged_region(slice);
+    }
+    const Slice& of_first = first->*memory;
+    if (slice.place != of_first.place || paged_region(slice) != paged) {
+      return fail(Code::kInvalid,
+                  fmt::format(sentence, first - requests.data(), &request - requests.data(),
+                              name_of(of_first, of_first), name_of(slice, of_first)));
+    }
+    if (paged == nullptr) continue;
+    const auto whole = require_block(*paged, slice, &request - requests.data(), what);
+    if (!whole) return tl::unexpected(whole.error());
   }
   return first == nullptr ? MemoryPlace{} : (first->*memory).place;
 }
@@ -73,13 +102,13 @@ Result<void> require_apart(std::span<const PageRequest> requests) {
 }
 
 Result<MemoryPlace> place_of(std::span<const PageRequest> requests) {
-  return one_place(requests, &PageRequest::destination,
+  return one_place(requests, &PageRequest::destination, "fetch",
                    "pages {} and {} of the fetch would land in {} and in {}: fetch into each of "
                    "them by itself");
 }
 
 Result<MemoryPlace> place_of(std::span<const PutRequest> requests) {
-  return one_place(requests, &PutRequest::source,
+  return one_place(requests, &PutRequest::source, "put",
                    "pages {} and {} of the put lie in {} and in {}: put from each of them by "
                    "itself");
 }

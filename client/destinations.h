@@ -13,7 +13,8 @@ namespace farpage {
 Result<void> require_apart(std::span<const PageRequest> requests);
 
 // Where the pages of a fetch land, or those of a put lie; host memory, if there are none, or it
-// only asks. kInvalid: memory of several kinds or GPUs.
+// only asks. kInvalid: memory of several kinds, GPUs or regions of blocks (PagedRegion), or no
+// whole block of such a region.
 Result<MemoryPlace> place_of(std::span<const PageRequest> requests);
 Result<MemoryPlace> place_of(std::span<const PutRequest> requests);
 

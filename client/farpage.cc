@@ -140,6 +140,10 @@ Result<Region> Farpage::register_gpu_memory(uint64_t address, uint64_t bytes) {
   return gpus_->register_memory(address, bytes);
 }
 
+Result<Region> Farpage::register_gpu_blocks(const cuda::GpuBlocks& blocks) {
+  return gpus_->register_blocks(blocks);
+}
+
 // The lane with the least to do, and of such lanes the one that was used last: its thread is awake.
 LaneRunner& Farpage::least_busy() {
   const uint32_t last = last_lane_.load(std::memory_order_relaxed);
@@ -170,7 +174,7 @@ Result<Ticket> Farpage::move_on_gpu(SubmissionKind kind, MemoryPlace place, uint
   GpuRunner* const runner = gpus_->of(place.device);
   if (runner == nullptr) {
     return fail(Code::kInvalid, fmt::format("no {} is registered with this client: register it "
-                                            "with register_gpu_memory()",
+                                            "with register_gpu_memory() or register_gpu_blocks()",
                                             place_name(place)));
   }
   const uint64_t deadline_ns = deadline_after(clock(), timeout_us);

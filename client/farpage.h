@@ -20,6 +20,7 @@
 #include "client/statistics.h"
 #include "tier/client.h"
 #include "transport/cuda/driver.h"
+#include "transport/cuda/memory/paged_memory.h"
 
 namespace farpage {
 
@@ -51,10 +52,20 @@ class Farpage {
   // Memory of a GPU for pages, by the device's address: allocated, or mapped piece by piece, under
   // the device's primary context. It stays so as long as the region lives. The first of each GPU
   // makes a thread and takes pinned host memory, through which its pages are copied:
-  // gpu.bounce_bytes for fetches, and a fourth of that for puts. kNotFound, kUnavailable: no
-  // driver, an old one, or no GPU; kInvalid: not memory of one GPU; kExhausted: no memory to pin,
-  // or no lane left. Any current context stays as it is.
+  // gpu.bounce_bytes for fetches, a fourth of that for puts, and some of its checks' own
+  // (docs/gpu.md). kNotFound, kUnavailable: no driver, an old one, or no GPU; kInvalid: not memory
+  // of one GPU; kExhausted: no memory to pin, or no lane left. Any current context stays as it is.
   Result<Region> register_gpu_memory(uint64_t address, uint64_t bytes);
+
+  // Blocks of an engine's paged memory on a GPU, which lie there in pieces. The region's addresses
+  // are names: nothing lies at them. A page is one block, slice(block * block_bytes, block_bytes)
+  // of the region, and all pages of a fetch or put are of one such region. The GPU checks a page
+  // and then writes it to its block, for which each region takes memory of the GPU: eight times 256
+  // KiB, or a block where that is longer. CUDA may make this call, and the region's end, wait for
+  // kernels that run: neither while a stream waits at a fence. Nothing else under way may use the
+  // same memory by another region. Errors as register_gpu_memory(); kInvalid also: pieces that
+  // overlap, blocks that are longer than the nodes' pages.
+  Result<Region> register_gpu_blocks(const cuda::GpuBlocks& blocks);
 
   // What streams of a GPU wait at for a fetch of at most so many pages, and where its kernels see
   // which are ready: for Notification::fence. One fetch at a time has it. Once the client is gone

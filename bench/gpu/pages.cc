@@ -1,6 +1,7 @@
 #include "bench/gpu/pages.h"
 
 #include "integrity/crc32c.h"
+#include "transport/cuda/kernels/header_check.h"
 
 namespace farpage::gpu_bench {
 
@@ -52,6 +53,7 @@ cuda::PageItem expected_page(uint32_t i, uint64_t slot, uint32_t block) {
   page.incarnation = kIncarnation;
   page.payload_bytes = kPageBytes;
   page.block = block;
+  page.check = cuda::item_check(page);
   return page;
 }
 

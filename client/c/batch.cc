@@ -15,6 +15,7 @@ constexpr size_t kMostStructBytes = 4'096;  // more is no size, but what lay in 
 constexpr size_t kLeastPageBytes = offsetof(farpage_page_t, min_version);
 constexpr size_t kLeastNotificationBytes = offsetof(farpage_notification_t, callback);
 constexpr size_t kLeastAccessBytes = offsetof(farpage_access_t, head);
+constexpr size_t kLeastGpuBlocksBytes = 48;  // with `blocks`
 constexpr size_t kLeastStatisticsBytes = offsetof(farpage_statistics_t, ready_bytes);
 
 Result<void> check_size(size_t size, size_t least) {
@@ -157,6 +158,20 @@ Result<std::vector<ObservedAccess>> read_accesses(const farpage_access_t* access
   const auto read = read_array("access", accesses, count, kLeastAccessBytes, take);
   if (!read) return tl::unexpected(read.error());
   return made;
+}
+
+Result<cuda::GpuBlocks> read_gpu_blocks(const farpage_gpu_blocks_t& blocks) {
+  farpage_gpu_blocks_t read = {};
+  const auto valid = read_struct(reinterpret_cast<const std::byte*>(&blocks), blocks.struct_size,
+                                 kLeastGpuBlocksBytes, read);
+  if (!valid) return tl::unexpected(valid.error());
+  if (read.pieces == nullptr && read.piece_count > 0) {
+    return fail(Code::kInvalid, "pieces is null: set it to the addresses of block 0's pieces");
+  }
+  return cuda::GpuBlocks{.pieces = {read.pieces, read.piece_count},
+                         .piece_bytes = read.piece_bytes,
+                         .block_stride = read.block_stride,
+                         .count = read.blocks};
 }
 
 Result<void> write_statistics(const Statistics& from, farpage_statistics_t& to) {

@@ -11,6 +11,7 @@
 #include "client/statistics.h"
 #include "tier/ahead/observed_access.h"
 #include "tier/client.h"
+#include "transport/cuda/memory/paged_memory.h"
 
 namespace farpage::c_api {
 
@@ -29,6 +30,9 @@ Result<Batch<PutRequest>> read_put(const farpage_page_t* pages, size_t count,
                                    Regions::Reader& regions);
 Result<std::vector<ObservedAccess>> read_accesses(const farpage_access_t* accesses, size_t count);
 std::vector<PageKey> read_keys(const farpage_key_t* keys, size_t count);
+
+// The pieces are the caller's still.
+Result<cuda::GpuBlocks> read_gpu_blocks(const farpage_gpu_blocks_t& blocks);
 
 // Fills what the caller knows of them, as its struct_size says.
 Result<void> write_statistics(const Statistics& from, farpage_statistics_t& to);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/memory/protection.h"
+#include "client/c/batch.h"
 #include "client/c/callback.h"
 #include "client/c/errors.h"
 
@@ -135,6 +136,26 @@ farpage_code_t farpage_register_gpu(farpage_t* client, uint64_t address, uint64_
     if (!memory) return c_api::refuse(memory.error());
     return add(client, std::move(*memory), false, region);
   });
+}
+
+farpage_code_t farpage_register_gpu_blocks(farpage_t* client, const farpage_gpu_blocks_t* blocks,
+                                           farpage_region_t** region) {
+  if (const auto code = c_api::require(region, "region"); code != FARPAGE_OK) return code;
+  *region = nullptr;
+  if (const auto code = c_api::require_handle(client, "client"); code != FARPAGE_OK) return code;
+  if (const auto code = c_api::require(blocks, "blocks"); code != FARPAGE_OK) return code;
+  return c_api::guarded([&] {
+    const auto given = c_api::read_gpu_blocks(*blocks);
+    if (!given) return c_api::refuse(given.error());
+    auto memory = client->tier->register_gpu_blocks(*given);
+    if (!memory) return c_api::refuse(memory.error());
+    return add(client, std::move(*memory), false, region);
+  });
+}
+
+uint64_t farpage_region_address(const farpage_region_t* region) {
+  if (c_api::require_handle(region, "region") != FARPAGE_OK) return 0;
+  return reinterpret_cast<uint64_t>(region->memory.data());
 }
 
 farpage_code_t farpage_unregister(farpage_region_t* region) {

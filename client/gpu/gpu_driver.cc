@@ -15,8 +15,8 @@ namespace {
 // One copy of so much is as fast as a longer one.
 constexpr uint64_t kBlockBytes = 256 * kKiB;
 constexpr uint64_t kAlignment = 64;  // pages of whole cache lines lie without gaps
-constexpr size_t kMostPages = 64;    // in a portion
-constexpr uint64_t kPutShare = 4;    // puts have a fourth as many blocks as fetches
+constexpr size_t kMostPages = PagedRegion::kMostPages;  // in a portion
+constexpr uint64_t kPutShare = 4;  // puts have a fourth as many blocks as fetches
 
 // Nothing tells of a copy's end, or of a stream's. After a copy was started, the thread keeps its
 // core for so long, and then looks now and then: the more seldom the longer it lasts, and seldom if
@@ -93,7 +93,6 @@ GpuDriver::GpuDriver(Client& client, WriteRunner& writes, cuda::PinnedMemory bou
       leaving_(landing_blocks, static_cast<uint32_t>(portions_.size()) - landing_blocks),
       puts_(writes.make_pool({.queue_depth = portions_.size() - landing_blocks})) {
   let_go_.reserve(portions_.size());
-  batch_.reserve(kMostPages);
   checks_.reserve(kMostPages);
   for (Portion& portion : portions_) portion.reserve(kMostPages);
 }
@@ -105,16 +104,29 @@ void GpuDriver::copy_straight(uint64_t from_bytes) {
   lane_.copy_straight(*straight_);
 }
 
+namespace {
+
+template <typename Request>
+PagedRegion* find_paged(const std::vector<Request>& requests, Slice Request::*memory) {
+  const auto is_there = [memory](const Request& request) { return (request.*memory).bytes > 0; };
+  const auto found = std::ranges::find_if(requests, is_there);
+  return found == requests.end() ? nullptr : paged_region((*found).*memory);
+}
+
+}  // namespace
+
 std::optional<GpuDriver::Operation> GpuDriver::begin(Submission& submission,
                                                      const std::function<void()>&) {
   Operation operation;
   operation.since_ns = clock_->now_ns();
   if (submission.kind == SubmissionKind::kFetch) {
     operation.pages = static_cast<uint32_t>(submission.requests.size());
+    operation.paged = find_paged(submission.requests, &PageRequest::destination);
     submission.verdicts.resize(operation.pages);
     fenced_ += submission.notification.fence != nullptr ? 1 : 0;
   } else if (submission.kind == SubmissionKind::kPut) {
     operation.pages = static_cast<uint32_t>(submission.puts.size());
+    operation.paged = find_paged(submission.puts, &PutRequest::source);
     operation.put_number = ++put_count_;
     if (operation.pages > 0) open_puts_.push_back(put_count_);
     operation.may_begin = submission.behind == nullptr;
@@ -238,19 +250,24 @@ void GpuDriver::begin_portion(Turn& turn) {
   const uint32_t block = blocks_of(turn).take();
   Portion& portion = portions_[block];
   portion.begin(operation.begun);
+  if (turn.is_put()) copies_->begin(block, cuda::CopyTo::kHost);
+  const PagedRegion* const paged = operation.paged;
+  const uint64_t room = paged == nullptr ? block_bytes_ : paged->portion_bytes();
+  const uint64_t most_pages = paged == nullptr ? kMostPages : paged->portion_pages();
   uint64_t used = 0;
-  while (operation.begun < operation.pages && portion.pages.size() < kMostPages) {
+  while (operation.begun < operation.pages && portion.pages.size() < most_pages) {
     const uint32_t page = operation.begun;
     const Slice& on_gpu = turn.on_gpu(page);
-    if (on_gpu.bytes > block_bytes_ - used) break;
+    if (on_gpu.bytes > std::min(room, block_bytes_) - used) break;
     Slice in_block;
     if (on_gpu.bytes > 0) in_block = region_.slice(block * block_bytes_ + used, on_gpu.bytes);
     if (turn.is_put()) {
       portion.add(PutRequest{submission.puts[page].key, in_block});
-      add_copy(in_block, on_gpu);
+      add_copies(turn, in_block, on_gpu);
     } else {
       const PageRequest& request = submission.requests[page];
-      const bool is_long = straight_ != nullptr && on_gpu.bytes >= straight_bytes_;
+      const bool is_long =
+          straight_ != nullptr && paged == nullptr && on_gpu.bytes >= straight_bytes_;
       portion.add(PageRequest{request.key, request.min_version, in_block,
                               is_long ? reinterpret_cast<uint64_t>(on_gpu.data) : 0});
     }
@@ -259,7 +276,8 @@ void GpuDriver::begin_portion(Turn& turn) {
   }
   portion.next = std::exchange(operation.portions, block);
   if (turn.is_put()) {
-    start_copies(turn, portion, block);
+    copies_->end();
+    count_copies(turn, portion);
   } else {
     portion.fetch =
         lane_.fetch(portion.requests, portion.verdicts, submission.deadline_ns, submission.options);
@@ -267,17 +285,24 @@ void GpuDriver::begin_portion(Turn& turn) {
   turn.has_moved = true;
 }
 
-void GpuDriver::add_copy(const Slice& in_block, const Slice& on_gpu) {
+void GpuDriver::add_copies(const Turn& turn, const Slice& in_block, const Slice& on_gpu) {
   if (on_gpu.bytes == 0) return;
-  cuda::add_copy(batch_, {in_block.data, reinterpret_cast<uint64_t>(on_gpu.data), on_gpu.bytes});
+  if (turn.operation.paged == nullptr) {
+    copies_->add({in_block.data, reinterpret_cast<uint64_t>(on_gpu.data), on_gpu.bytes});
+    return;
+  }
+  // Copies of two pages, or of two allocations, are none that go on.
+  const cuda::PagedMemory& memory = turn.operation.paged->memory();
+  const uint64_t offset = memory.block(on_gpu.data) * memory.block_stride();
+  std::byte* host = in_block.data;
+  for (const cuda::PagedMemory::Run& run : memory.runs()) {
+    copies_->add_apart({host, run.address + offset, run.bytes});
+    host += run.bytes;
+  }
 }
 
-void GpuDriver::start_copies(Turn& turn, Portion& portion, uint32_t block) {
-  copies_->start(block, turn.is_put() ? cuda::CopyTo::kHost : cuda::CopyTo::kDevice, batch_,
-                 checks_);
-  batch_.clear();
-  portion.is_checked = !checks_.empty();
-  checks_.clear();
+// They were started now.
+void GpuDriver::count_copies(Turn& turn, Portion& portion) {
   portion.has_copies = true;
   portion.copies = cuda::BatchState::kUnderWay;
   ++copying_;

@@ -14,14 +14,15 @@
 #include "client/gpu/blocks.h"
 #include "client/gpu/gpu_options.h"
 #include "client/gpu/last_hop.h"
+#include "client/gpu/paged_region.h"
 #include "client/gpu/portion.h"
 #include "client/gpu/straight_copies.h"
 #include "client/runner/fetch_runner.h"
 #include "client/runner/write_runner.h"
 #include "tier/client.h"
 #include "tier/stats/lane_counters.h"
-#include "transport/cuda/copy_queue.h"
-#include "transport/cuda/pinned_memory.h"
+#include "transport/cuda/copies/copy_queue.h"
+#include "transport/cuda/memory/pinned_memory.h"
 
 namespace farpage {
 
@@ -45,6 +46,10 @@ namespace farpage {
 // A page that is long enough, of a node on this host, may be copied straight from the node's
 // memory: the lane says which have been.
 //
+// Pages of paged memory (PagedRegion) are copied to memory of the device first, and a kernel takes
+// those that it finds good to their blocks; where it may not, copies take the pieces there. Puts
+// copy the pieces.
+//
 // An operation goes through in portions of a block each. One that finds no block free waits for
 // one; its pages are recompute(stalled), or not put, when the deadline comes first. Puts have
 // blocks of their own: a node that hangs keeps none from fetches.
@@ -61,8 +66,9 @@ class GpuDriver {
     uint32_t portions = kNone;
     uint64_t since_ns = 0;
     Blocks::Hunger hunger;
-    bool may_begin = true;    // no stream is in the way
-    uint64_t put_number = 0;  // of a put; of a flush, of the last put before it
+    bool may_begin = true;         // no stream is in the way
+    uint64_t put_number = 0;       // of a put; of a flush, of the last put before it
+    PagedRegion* paged = nullptr;  // that all of its pages are blocks of; null: of none
 
     bool done() const { return decided == pages; }
     bool released() const { return done() && portions == kNone; }
@@ -120,8 +126,8 @@ class GpuDriver {
   Blocks& blocks_of(const Turn& turn) { return turn.is_put() ? leaving_ : landing_; }
   void begin_portions(Turn& turn);
   void begin_portion(Turn& turn);
-  void add_copy(const Slice& in_block, const Slice& on_gpu);
-  void start_copies(Turn& turn, Portion& portion, uint32_t block);
+  void add_copies(const Turn& turn, const Slice& in_block, const Slice& on_gpu);
+  void count_copies(Turn& turn, Portion& portion);
   void end_copies(Turn& turn, Portion& portion, uint32_t block);
   void decide_late(Turn& turn, Portion& portion);
   void lose(Turn& turn, uint32_t page, Loss loss, Place place = Place::kReleased);
@@ -135,6 +141,9 @@ class GpuDriver {
   // gpu_fetches.cc
   void take_landed(Turn& turn, Portion& portion, uint32_t block);
   bool may_go_straight(const Portion& portion, uint32_t i) const;
+  bool begin_copies_to_gpu(Turn& turn, Portion& portion, uint32_t block);
+  void add_page(Turn& turn, Portion& portion, uint32_t i, uint32_t block);
+  void start_copies_to_gpu(Turn& turn, Portion& portion);
   void take_held(Turn& turn, Portion& portion, uint32_t i);
   void end_copies_to_gpu(Turn& turn, Portion& portion, uint32_t block);
   bool may_check() const { return copies_->checks() != nullptr && fenced_ == 0; }
@@ -170,8 +179,7 @@ class GpuDriver {
   Blocks leaving_;
   std::shared_ptr<SubmissionPool> puts_;  // one for each block of these
   std::vector<uint32_t> let_go_;          // blocks that the lane, or a put, may still use
-  std::vector<cuda::Copy> batch_;         // that is about to be started
-  std::vector<cuda::CopiedPage> checks_;  // of it
+  std::vector<cuda::CopiedPage> checks_;  // of the batch that is about to be started
   uint64_t put_count_ = 0;
   std::vector<uint64_t> open_puts_;  // numbers of those that are not done, rising
   uint32_t copying_ = 0;             // portions

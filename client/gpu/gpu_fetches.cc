@@ -21,6 +21,7 @@ void GpuDriver::take_held(Turn& turn, Portion& portion, uint32_t i) {
 
 // Good pages wait while a batch of the portion is under way: the next one has them all.
 void GpuDriver::take_landed(Turn& turn, Portion& portion, uint32_t block) {
+  bool has_begun = false;
   for (uint32_t i = 0; i < portion.pages.size(); ++i) {
     const PageVerdict& landed = portion.verdicts[i];
     if (portion.pages[i] == Portion::Page::kHeld) take_held(turn, portion, i);
@@ -33,11 +34,9 @@ void GpuDriver::take_landed(Turn& turn, Portion& portion, uint32_t block) {
     const bool is_copied = landed.verdict == Verdict::kReady && to.bytes > 0;
     if (is_copied && !is_there && !turn.is_late() && can_copy_) {
       if (portion.has_copies) continue;
-      add_copy(portion.requests[i].destination, to);
-      const auto address = reinterpret_cast<uint64_t>(to.data);
-      if (may_check() && cuda::CopyChecks::can_check(address)) {
-        checks_.push_back({address, static_cast<uint32_t>(to.bytes)});
-      }
+      if (!has_begun && !begin_copies_to_gpu(turn, portion, block)) continue;
+      has_begun = true;
+      add_page(turn, portion, i, block);
       portion.pages[i] = Portion::Page::kCopying;
       continue;
     }
@@ -52,7 +51,54 @@ void GpuDriver::take_landed(Turn& turn, Portion& portion, uint32_t block) {
       decide(turn, page, verdict);
     }
   }
-  if (!batch_.empty()) start_copies(turn, portion, block);
+  if (has_begun) start_copies_to_gpu(turn, portion);
+}
+
+// False: not yet, as batches before have all slots.
+bool GpuDriver::begin_copies_to_gpu(Turn& turn, Portion& portion, uint32_t block) {
+  PagedRegion* const paged = turn.operation.paged;
+  cuda::PageScatter* const scatter = paged != nullptr && fenced_ == 0 ? paged->scatter() : nullptr;
+  if (scatter != nullptr && !scatter->has_slot()) return false;
+  portion.scatter = scatter;
+  if (scatter != nullptr) portion.slot = scatter->take_slot();
+  copies_->begin(block, cuda::CopyTo::kDevice);
+  return true;
+}
+
+void GpuDriver::add_page(Turn& turn, Portion& portion, uint32_t i, uint32_t block) {
+  const Slice& in_block = portion.requests[i].destination;
+  const Slice& to = turn.submission.requests[portion.first + i].destination;
+  PagedRegion* const paged = turn.operation.paged;
+  if (portion.scatter != nullptr) {
+    const auto offset =
+        static_cast<uint64_t>(in_block.data - region_.data()) - block * block_bytes_;
+    const uint64_t staged = portion.scatter->address(portion.slot) + offset;
+    copies_->add({in_block.data, staged, in_block.bytes});
+    const PageVerdict& landed = portion.verdicts[i];
+    portion.scatter->add(portion.slot, {portion.requests[i].key, landed.version, landed.payload_crc,
+                                        offset, paged->memory().block(to.data)});
+    return;
+  }
+  add_copies(turn, in_block, to);
+  const auto address = reinterpret_cast<uint64_t>(to.data);
+  if (paged == nullptr && may_check() && cuda::CopyChecks::can_check(address)) {
+    checks_.push_back({address, static_cast<uint32_t>(to.bytes)});
+  }
+}
+
+void GpuDriver::start_copies_to_gpu(Turn& turn, Portion& portion) {
+  portion.is_checked = !checks_.empty();
+  if (portion.scatter == nullptr) {
+    copies_->end(checks_);
+  } else if (!copies_->end(*portion.scatter, portion.slot) && !copies_->is_broken()) {
+    turn.operation.paged->use_copies();
+    log_warning(
+        fmt::format("cuda:{} takes pages to their blocks by copies of each piece from now on, and "
+                    "does not check them there, as the driver refuses the kernel: {}",
+                    copies_->context()->device(), copies_->why()));
+  }
+  checks_.clear();
+  count_copies(turn, portion);
 }
 
 void GpuDriver::end_copies_to_gpu(Turn& turn, Portion& portion, uint32_t block) {
@@ -76,17 +122,22 @@ void GpuDriver::end_copies_to_gpu(Turn& turn, Portion& portion, uint32_t block) 
       decide(turn, page, verdict);
     }
   }
+  if (portion.scatter != nullptr) portion.scatter->give_back(portion.slot);
+  portion.scatter = nullptr;
 }
 
 bool GpuDriver::is_right(const Turn& turn, const Portion& portion, uint32_t i, uint32_t block,
                          uint32_t& checked) {
   const Slice& to = turn.submission.requests[portion.first + i].destination;
+  const Slice& in_block = portion.requests[i].destination;
+  const std::span<const std::byte> source(in_block.data, in_block.bytes);
+  const uint32_t crc = portion.verdicts[i].payload_crc;
+  if (portion.scatter != nullptr) {
+    return last_hop_->judge(portion.scatter->is_written(portion.slot, checked++), crc, source);
+  }
   const bool is_checked =
       portion.is_checked && cuda::CopyChecks::can_check(reinterpret_cast<uint64_t>(to.data));
-  if (!is_checked) return true;
-  const Slice& source = portion.requests[i].destination;
-  return last_hop_->is_right(*copies_, block, checked++, portion.verdicts[i].payload_crc,
-                             {source.data, source.bytes});
+  return !is_checked || last_hop_->is_right(*copies_, block, checked++, crc, source);
 }
 
 void GpuDriver::tell_of_last_hop() {

@@ -28,6 +28,7 @@ class GpuRunners {
              const GpuOptions& options, std::string library = "libcuda.so.1");
 
   Result<Region> register_memory(uint64_t address, uint64_t bytes);
+  Result<Region> register_blocks(const cuda::GpuBlocks& blocks);
   Result<std::shared_ptr<StreamFence>> make_fence(int device, uint32_t most_pages);
   // What is on a stream of a GPU whose memory was registered.
   Result<std::shared_ptr<const cuda::RecordedEvent>> record(int device, cuda::Stream stream);
@@ -45,6 +46,8 @@ class GpuRunners {
   static constexpr int kMostDevices = 64;
 
   Result<void> start_driver();
+  // Of the context's device, which is started now if it is not yet.
+  Result<GpuRunner*> start_runner(const std::shared_ptr<const cuda::GpuContext>& context);
 
   Client& client_;
   WriteRunner& writes_;

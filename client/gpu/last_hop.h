@@ -4,7 +4,7 @@
 #include <span>
 
 #include "integrity/crc32c.h"
-#include "transport/cuda/copy_queue.h"
+#include "transport/cuda/copies/copy_queue.h"
 
 namespace farpage {
 
@@ -26,8 +26,12 @@ class LastHop {
       ++counts_.unchecked;
       return true;
     }
+    return judge(queue.checks()->crc(batch, page) == crc, crc, source);
+  }
+  // Of a page that was checked, by what the device has found.
+  bool judge(bool is_good, uint32_t crc, std::span<const std::byte> source) {
     ++counts_.checked;
-    if (queue.checks()->crc(batch, page) == crc) return true;
+    if (is_good) return true;
     // A node may have written to a source of its own meanwhile, and the wire to any.
     if (crc32c(0, source.data(), source.size()) == crc) ++counts_.spoiled;
     return false;

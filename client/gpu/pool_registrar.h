@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/memory/mapping.h"
 #include "tier/fetch/page_copier.h"
-#include "transport/cuda/registered_memory.h"
+#include "transport/cuda/memory/registered_memory.h"
 
 namespace farpage {
 

@@ -7,7 +7,7 @@
 
 #include "client/runner/ticket.h"
 #include "tier/client.h"
-#include "transport/cuda/copy_queue.h"
+#include "transport/cuda/copies/copy_queue.h"
 
 namespace farpage {
 
@@ -35,6 +35,9 @@ struct Portion {
   bool has_copies = false;
   cuda::BatchState copies = cuda::BatchState::kUnderWay;
   bool is_checked = false;  // by the device, where it can check a page of it
+  // Takes the batch's pages to their blocks, from this slot; null: the copies do.
+  cuda::PageScatter* scatter = nullptr;
+  uint32_t slot = 0;
 
   void reserve(size_t most_pages) {
     requests.reserve(most_pages);

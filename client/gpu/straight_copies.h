@@ -12,7 +12,7 @@
 #include "client/gpu/pool_registrar.h"
 #include "tier/fetch/lane.h"
 #include "tier/fetch/page_copier.h"
-#include "transport/cuda/copy_queue.h"
+#include "transport/cuda/copies/copy_queue.h"
 
 namespace farpage {
 

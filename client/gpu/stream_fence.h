@@ -7,8 +7,8 @@
 
 #include "base/status.h"
 #include "client/runner/fence.h"
+#include "transport/cuda/memory/pinned_memory.h"
 #include "transport/cuda/page_kernels.h"
-#include "transport/cuda/pinned_memory.h"
 
 namespace farpage {
 

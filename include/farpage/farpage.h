@@ -163,6 +163,20 @@ typedef struct farpage_statistics {
 #define FARPAGE_STATISTICS_INIT \
   { sizeof(farpage_statistics_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
+// Blocks of paged memory on a GPU. Block b lies there in pieces, in the order of a page's bytes (of
+// layers, of keys and values): piece i at pieces[i] + b * block_stride.
+typedef struct farpage_gpu_blocks {
+  size_t struct_size;      // sizeof(farpage_gpu_blocks_t)
+  const uint64_t* pieces;  // the device's addresses, of block 0
+  size_t piece_count;      // 1 to 4,096
+  uint64_t piece_bytes;    // each piece's
+  uint64_t block_stride;   // from a piece to the same of the next block
+  uint64_t blocks;         // how many there are
+} farpage_gpu_blocks_t;
+
+#define FARPAGE_GPU_BLOCKS_INIT \
+  { sizeof(farpage_gpu_blocks_t), NULL, 0, 0, 0, 0 }
+
 // What the library fills beyond these never changes its size: there is room for more in what is
 // reserved.
 
@@ -236,15 +250,34 @@ FARPAGE_API farpage_code_t farpage_register(farpage_t* client, void* data, uint6
 // is FARPAGE_READY may be used by work that is put on any stream from then on. No work on the GPU
 // may still use a page's memory when a fetch begins, or write it when a put begins
 // (farpage_put_behind() waits for that work). The first region of each GPU makes a thread and takes
-// pinned host memory: gpu.bounce_bytes for fetches, and a fourth of that for puts. The calling
-// thread's current context stays as it is.
+// pinned host memory: gpu.bounce_bytes for fetches, a fourth of that for puts, and some for its
+// checks (docs/gpu.md). The calling thread's current context stays as it is.
 // FARPAGE_NOT_FOUND, FARPAGE_UNAVAILABLE: no driver, an old one, no GPU. FARPAGE_INVALID: not whole
 // and of one GPU. FARPAGE_EXISTS: as farpage_register(). FARPAGE_EXHAUSTED: no memory can be
 // pinned, or node.max_lanes is reached.
 FARPAGE_API farpage_code_t farpage_register_gpu(farpage_t* client, uint64_t address, uint64_t bytes,
                                                 farpage_region_t** region);
+// Registers blocks of paged memory on a GPU, as engines keep a KV cache. A page is one block. The
+// region has addresses of its own, at which nothing lies: a page in block b has `bytes` =
+// piece_count * piece_bytes, and `data` = farpage_region_address() + b * bytes. All pages of a
+// fetch or a put are blocks of one region. The GPU checks a page before it writes it to its
+// block, so the block of a page that is not FARPAGE_READY is as it was, except where a copy was
+// late (`held`), or the driver refused one; docs/gpu.md says when it cannot check. Each region
+// takes memory of the GPU for that: eight times 256 KiB, or a block where that is longer. CUDA may
+// make this call, and the region's end, wait for kernels that run: call neither while a stream
+// waits at a fence.
+// What farpage_register_gpu() says of the memory, of work on the GPU and of errors holds here too.
+// Nothing else under way may use the same memory by another region.
+// FARPAGE_INVALID: pieces overlap, or lie on several GPUs; a block is longer than the nodes' pages.
+FARPAGE_API farpage_code_t farpage_register_gpu_blocks(farpage_t* client,
+                                                       const farpage_gpu_blocks_t* blocks,
+                                                       farpage_region_t** region);
+// Where the region's pages begin: its own address, if it has blocks, and otherwise that of the
+// memory that was registered. 0: an error.
+FARPAGE_API uint64_t farpage_region_address(const farpage_region_t* region);
 // Ends the registration and frees the handle. FARPAGE_BUSY: a ticket lends memory of it: wait until
-// that is released, and try again; the region is as it was. Does not block. Null: nothing.
+// that is released, and try again; the region is as it was. Does not block, but for blocks. Null:
+// nothing.
 FARPAGE_API farpage_code_t farpage_unregister(farpage_region_t* region);
 
 // ---- Fences: what streams of a GPU wait at for the verdicts of a fetch, and where kernels see

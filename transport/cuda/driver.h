@@ -68,6 +68,9 @@ Result<Driver> load_driver(const char* library = "libcuda.so.1");
 // cuda.h says of these that it cannot be used any more, or that all further work fails. It does not
 // of 201, 214, 400 or 999.
 bool ends_context(int result);
+// A context from which nothing else comes for so long counts as ended: otherwise nothing would end
+// a wait for its work.
+inline constexpr uint64_t kDoubtNs = 1'000'000'000;
 
 // `what: CUDA_ERROR_NAME: text`, for a result that is not kSuccess.
 std::string driver_error(const Driver& driver, int result, const std::string& what);

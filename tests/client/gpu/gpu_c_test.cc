@@ -183,6 +183,57 @@ TEST_F(GpuInC, RefusesWhatIsMissing) {
   EXPECT_THAT(farpage_last_error(), HasSubstr("the 0 bytes at 0x0 are no memory"));
 }
 
+TEST_F(GpuInC, TakesBlocksThatLieInPieces) {
+  put(7);
+  constexpr uint64_t kPiece = kBytes / 2;
+  const uint64_t memory = allocate(4 * kBytes);
+  const uint64_t pieces[] = {memory + 2 * kBytes, memory};
+  farpage_gpu_blocks_t blocks = FARPAGE_GPU_BLOCKS_INIT;
+  blocks.pieces = pieces;
+  blocks.piece_count = 2;
+  blocks.piece_bytes = kPiece;
+  blocks.block_stride = kPiece;
+  blocks.blocks = 4;
+  farpage_region_t* region = nullptr;
+  ASSERT_EQ(farpage_register_gpu_blocks(client_, &blocks, &region), FARPAGE_OK)
+      << farpage_last_error();
+  const auto page = page_at(farpage_region_address(region) + 3 * kBytes, 7);
+  farpage_ticket_t* ticket = nullptr;
+  ASSERT_EQ(farpage_fetch(client_, &page, 1, kPatienceUs, nullptr, &ticket), FARPAGE_OK)
+      << farpage_last_error();
+  ASSERT_EQ(farpage_ticket_wait(ticket, kPatienceUs), FARPAGE_OK);
+  farpage_ticket_free(ticket);
+  for (const uint64_t piece : pieces) {
+    std::vector<uint8_t> seen(kPiece);
+    ASSERT_EQ(fake_->peek(piece + 3 * kPiece, seen.data(), kPiece), kSuccess);
+    EXPECT_EQ(seen, std::vector<uint8_t>(kPiece, 7));
+  }
+  const auto half = page_at(farpage_region_address(region) + kPiece, 7);
+  EXPECT_EQ(farpage_fetch(client_, &half, 1, kPatienceUs, nullptr, &ticket), FARPAGE_INVALID);
+  EXPECT_THAT(farpage_last_error(), HasSubstr("is no whole block"));
+  EXPECT_EQ(farpage_unregister(region), FARPAGE_OK);
+  EXPECT_EQ(driver_.free(memory), kSuccess);
+}
+
+TEST_F(GpuInC, RefusesBlocksThatAreNone) {
+  farpage_region_t* region = nullptr;
+  farpage_gpu_blocks_t blocks = FARPAGE_GPU_BLOCKS_INIT;
+  EXPECT_EQ(farpage_register_gpu_blocks(client_, nullptr, &region), FARPAGE_INVALID);
+  EXPECT_EQ(farpage_register_gpu_blocks(nullptr, &blocks, &region), FARPAGE_INVALID);
+  EXPECT_EQ(farpage_register_gpu_blocks(client_, &blocks, nullptr), FARPAGE_INVALID);
+  EXPECT_EQ(farpage_register_gpu_blocks(client_, &blocks, &region), FARPAGE_INVALID);
+  EXPECT_THAT(farpage_last_error(), HasSubstr("blocks of 0 pieces"));
+  blocks.piece_count = 1;
+  EXPECT_EQ(farpage_register_gpu_blocks(client_, &blocks, &region), FARPAGE_INVALID);
+  EXPECT_THAT(farpage_last_error(), HasSubstr("pieces is null"));
+  blocks.struct_size = 8;
+  EXPECT_EQ(farpage_register_gpu_blocks(client_, &blocks, &region), FARPAGE_INVALID);
+  EXPECT_THAT(farpage_last_error(), HasSubstr("struct_size is 8"));
+  EXPECT_EQ(region, nullptr);
+  EXPECT_EQ(farpage_region_address(nullptr), 0u);
+  EXPECT_EQ(farpage_region_address(region_), pool_);
+}
+
 TEST_F(GpuInC, HasFencesForFetchesIntoIt) {
   put(7);
   farpage_fence_t* fence = nullptr;

@@ -30,15 +30,27 @@ constexpr uint64_t kFetches = 6;
 constexpr uint64_t kPuts = 4;
 constexpr uint64_t kOperations = kFetches + kPuts;
 constexpr uint64_t kGpuPages = kOperations * kMostPages;
+constexpr uint64_t kPieces = 4;  // of a page, where memory is paged
+constexpr uint64_t kPieceBytes = kPageBytes / kPieces;
 
 // Calls that fail once, on the way of registering or of fetching, and what with: of these results
 // some end the context.
-constexpr std::array kCalls = {
-    "cuDevicePrimaryCtxRetain", "cuPointerGetAttributes", "cuMemGetAddressRange_v2",
-    "cuMemHostRegister_v2",     "cuStreamCreate",         "cuEventCreate",
-    "cuCtxSetCurrent",          "cuMemcpyHtoDAsync_v2",   "cuMemcpyDtoHAsync_v2",
-    "cuMemcpyBatchAsync_v2",    "cuEventRecord",          "cuEventQuery",
-    "cuModuleLoadData",         "cuStreamWaitEvent",      "cuLaunchKernel"};
+constexpr std::array kCalls = {"cuDevicePrimaryCtxRetain",
+                               "cuPointerGetAttributes",
+                               "cuMemGetAddressRange_v2",
+                               "cuMemHostRegister_v2",
+                               "cuStreamCreate",
+                               "cuEventCreate",
+                               "cuCtxSetCurrent",
+                               "cuMemcpyHtoDAsync_v2",
+                               "cuMemcpyDtoHAsync_v2",
+                               "cuMemcpyBatchAsync_v2",
+                               "cuEventRecord",
+                               "cuEventQuery",
+                               "cuModuleLoadData",
+                               "cuStreamWaitEvent",
+                               "cuLaunchKernel",
+                               "cuMemAlloc_v2"};
 constexpr std::array kResults = {
     cuda::kInvalidValue,   cuda::kOutOfMemory, 802, cuda::kInvalidHandle, 999,
     cuda::kIllegalAddress, cuda::kLaunchFailed};
@@ -50,9 +62,11 @@ struct Totals {
   uint64_t refused = 0;  // registrations
   uint64_t ended = 0;    // contexts
   uint64_t untouched = 0;
-  uint64_t put = 0;      // pages
-  uint64_t not_put = 0;  // ... of which there is none, either
-  uint64_t lent = 0;     // puts that were done and not released
+  uint64_t put = 0;        // pages
+  uint64_t not_put = 0;    // ... of which there is none, either
+  uint64_t lent = 0;       // puts that were done and not released
+  uint64_t scattered = 0;  // pages that were checked on their way to their blocks
+  uint64_t spoiled = 0;    // by a copy, or before
 };
 
 // A fence whose words nobody waits at.
@@ -115,8 +129,9 @@ class GpuHistories : public FakeDriverTest {
     Ticket ticket;
     std::vector<PageRequest> requests;
     std::vector<uint64_t> keys;
+    uint64_t first = 0;  // page of the region
     uint64_t timeout_ns = 0;
-    std::shared_ptr<FencedMemory> fenced;
+    std::shared_ptr<FencedMemory> fenced;  // null: without a fence
   };
 
   static uint64_t timeout(Random& random) {
@@ -127,6 +142,7 @@ class GpuHistories : public FakeDriverTest {
 
   Begun fetch(Random& random, GpuRunner& runner, const Region& region, uint64_t first) {
     Begun begun;
+    begun.first = first;
     const uint64_t pages = 1 + random.below(kMostPages);
     for (uint64_t i = 0; i < pages; ++i) {
       begun.keys.push_back(random.below(kAllKeys));
@@ -138,9 +154,12 @@ class GpuHistories : public FakeDriverTest {
     submission->kind = SubmissionKind::kFetch;
     submission->requests = begun.requests;
     submission->deadline_ns = connection_->client().clock().now_ns() + begun.timeout_ns;
-    begun.fenced = std::make_shared<FencedMemory>();
-    EXPECT_TRUE(begun.fenced->fence.begin(pages));
-    submission->notification.fence = &begun.fenced->fence;
+    // The device checks pages of the others, and so of all where copies spoil some.
+    if (!is_spoiling_ && random.below(2) == 0) {
+      begun.fenced = std::make_shared<FencedMemory>();
+      EXPECT_TRUE(begun.fenced->fence.begin(pages));
+      submission->notification.fence = &begun.fenced->fence;
+    }
     begun.ticket = Ticket(runner.pool(), *submission);
     runner.submit(*submission);
     return begun;
@@ -176,11 +195,25 @@ class GpuHistories : public FakeDriverTest {
     return begun;
   }
 
+  // Where the parts of a page lie on the device, in the order of its bytes.
+  std::vector<uint64_t> parts_of(const Slice& slice) const {
+    if (!is_paged_) return {reinterpret_cast<uint64_t>(slice.data)};
+    std::vector<uint64_t> parts;
+    const auto offset = static_cast<uint64_t>(slice.data - region_->data());
+    for (const uint64_t piece : pieces_) {
+      parts.push_back(piece + offset / kPageBytes * kPieceBytes);
+    }
+    return parts;
+  }
   // What its pages are is the fetches' business, as a GPU that is lost takes no more.
   void write(const PutRequest& request, std::span<const std::byte> bytes) const {
-    const int result = fake_->nic_write(reinterpret_cast<uint64_t>(request.source.data),
-                                        bytes.data(), bytes.size(), cuda::NicWrite::kOvertakes);
-    EXPECT_EQ(result, cuda::kSuccess);
+    const auto parts = parts_of(request.source);
+    const size_t length = bytes.size() / parts.size();
+    for (const uint64_t part : parts) {
+      const int result = fake_->nic_write(part, bytes.data(), length, cuda::NicWrite::kOvertakes);
+      EXPECT_EQ(result, cuda::kSuccess);
+      bytes = bytes.subspan(length);
+    }
   }
 
   // From its release on its source may be anything.
@@ -224,9 +257,11 @@ class GpuHistories : public FakeDriverTest {
 
   std::vector<std::byte> peek(const PageRequest& request) const {
     std::vector<std::byte> seen(kPageBytes);
-    EXPECT_EQ(
-        fake_->peek(reinterpret_cast<uint64_t>(request.destination.data), seen.data(), kPageBytes),
-        cuda::kSuccess);
+    const auto parts = parts_of(request.destination);
+    const size_t length = kPageBytes / parts.size();
+    for (size_t i = 0; i < parts.size(); ++i) {
+      EXPECT_EQ(fake_->peek(parts[i], seen.data() + i * length, length), cuda::kSuccess);
+    }
     return seen;
   }
   static bool is_page(std::span<const std::byte> seen, uint64_t number) {
@@ -236,15 +271,35 @@ class GpuHistories : public FakeDriverTest {
     return std::ranges::all_of(seen, [](std::byte b) { return b == kUntouched; });
   }
 
+  // Of copies of a page's pieces some may have been refused, or have come too late.
+  bool has_good_parts(std::span<const std::byte> seen, uint64_t number, Reason reason) const {
+    const bool may_be_partial =
+        is_paged_ && (reason == Reason::kUnreachable || reason == Reason::kStalled);
+    std::vector<std::byte> page(kPageBytes);
+    fill_page(page, key(number), number);
+    const size_t length = may_be_partial ? kPieceBytes : kPageBytes;
+    for (size_t at = 0; at < kPageBytes; at += length) {
+      const auto part = seen.subspan(at, length);
+      const bool is_there = std::ranges::equal(part, std::span(page).subspan(at, length));
+      if (!is_there && !is_untouched(part)) return false;
+    }
+    return true;
+  }
+
   // As soon as it is done, all that is ready is there.
   void expect_promise(const Begun& begun) {
     begun.ticket.wait();
     totals_.held += !begun.ticket.released();
-    const farpage_fence_words& words = begun.fenced->words();
-    EXPECT_EQ(words.decided, words.begun);
+    const bool is_fenced = begun.fenced != nullptr;
+    if (is_fenced) {
+      EXPECT_EQ(begun.fenced->words().decided, begun.fenced->words().begun);
+    }
     for (size_t i = 0; i < begun.requests.size(); ++i) {
       const PageVerdict& page = begun.ticket.verdicts()[i];
-      EXPECT_EQ(farpage_fence_is_ready(&words, i), page.verdict == Verdict::kReady);
+      const bool is_ready = page.verdict == Verdict::kReady;
+      if (is_fenced) {
+        EXPECT_EQ(farpage_fence_is_ready(&begun.fenced->words(), i), is_ready);
+      }
       if (page.verdict != Verdict::kReady) {
         EXPECT_EQ(page.verdict, Verdict::kRecompute);
         ++totals_.recompute;
@@ -263,10 +318,20 @@ class GpuHistories : public FakeDriverTest {
     for (const Begun& begun : all) {
       for (size_t i = 0; i < begun.requests.size(); ++i) {
         const auto seen = peek(begun.requests[i]);
-        const bool is_good = is_untouched(seen) || is_page(seen, begun.keys[i]);
-        EXPECT_TRUE(is_good) << "a bad page touched its destination";
+        const Reason reason = begun.ticket.verdicts()[i].reason;
+        // A copy that spoils a page has its destination, unless a kernel looks first.
+        const bool is_spoiled = is_spoiling_ && !is_paged_ && reason != Reason::kNone;
+        EXPECT_TRUE(is_spoiled || has_good_parts(seen, begun.keys[i], reason))
+            << "a bad page touched its destination";
         totals_.untouched += is_untouched(seen);
+        totals_.spoiled += is_spoiling_ && reason == Reason::kCorrupt;
         contents.insert(contents.end(), seen.begin(), seen.end());
+      }
+      // No page has gone where nobody asked for one.
+      for (uint64_t page = begun.requests.size(); page < kMostPages; ++page) {
+        PageRequest other;
+        other.destination = region_->slice((begun.first + page) * kPageBytes, kPageBytes);
+        EXPECT_TRUE(is_untouched(peek(other))) << "a page is where nobody asked for one";
       }
     }
     return contents;
@@ -279,11 +344,17 @@ class GpuHistories : public FakeDriverTest {
   // One history.
   void run(uint64_t seed) {
     Random random(seed);
-    start({.seed = seed, .delay_us = random.below(2) == 0 ? 0 : 300u});
+    is_spoiling_ = random.below(4) == 0;
+    start({.seed = seed,
+           .delay_us = random.below(2) == 0 ? 0 : 300u,
+           .spoil_every = is_spoiling_ ? 7u : 0u});
     const uint64_t memory = allocate(kGpuPages * kPageBytes);
+    is_paged_ = random.below(3) == 0;
+    for (uint64_t i = 0; i < kPieces; ++i) pieces_[i] = memory + i * kGpuPages * kPieceBytes;
     bool has_ended = false;
     const bool is_straight = random.below(2) == 0;  // as soon as the pool is registered
     const auto fail_something = [&] {
+      if (is_spoiling_) return;  // without a kernel, nothing would find what is spoiled
       const int result = kResults[random.below(kResults.size())];
       has_ended |= result == cuda::kIllegalAddress || result == cuda::kLaunchFailed;
       fake_->fail_call(kCalls[random.below(kCalls.size())], 1 + static_cast<int>(random.below(6)),
@@ -294,10 +365,15 @@ class GpuHistories : public FakeDriverTest {
       WriteRunner writes(connection_->client(), {});
       GpuRunners gpus(connection_->client(), writes, {.queue_depth = kOperations},
                       {.bounce_bytes = 64 * kKiB, .straight_bytes = is_straight ? 0 : kNever});
-      const auto region = gpus.register_memory(memory, kGpuPages * kPageBytes);
+      const auto region = is_paged_ ? gpus.register_blocks(blocks())
+                                    : gpus.register_memory(memory, kGpuPages * kPageBytes);
       if (region) {
+        region_ = &*region;
         if (is_straight) await_pool();
+        const uint64_t before = metric("farpage_client_gpu_checked_pages_total");
         move_some(random, *gpus.of(0), *region, fail_something);
+        const uint64_t checked = metric("farpage_client_gpu_checked_pages_total") - before;
+        totals_.scattered += is_paged_ ? checked : 0;
       } else {
         EXPECT_FALSE(region.error().message.empty());
         ++totals_.refused;
@@ -316,16 +392,22 @@ class GpuHistories : public FakeDriverTest {
     EXPECT_EQ(driver_.release_context(0), cuda::kSuccess);
   }
 
+  cuda::GpuBlocks blocks() const {
+    return {.pieces = pieces_,
+            .piece_bytes = kPieceBytes,
+            .block_stride = kPieceBytes,
+            .count = kGpuPages};
+  }
   // For a while: a fault may have come between.
   void await_pool() const {
     const Clock& clock = connection_->client().clock();
     const uint64_t until_ns = clock.now_ns() + 5 * kMillisecond;
     while (fake_->live().host_ranges < 3 && clock.now_ns() < until_ns) std::this_thread::yield();
   }
-  uint64_t straight() const {
+  uint64_t metric(const char* name) const {
     RecordedMetrics metrics;
     connection_->client().describe(metrics);
-    return static_cast<uint64_t>(metrics.values.at("farpage_client_straight_pages_total"));
+    return static_cast<uint64_t>(metrics.values.at(name));
   }
 
   template <typename Fail>
@@ -363,7 +445,9 @@ class GpuHistories : public FakeDriverTest {
       for (const PutRequest& request : begun.requests) keys.push_back(request.key);
     }
     Client& client = connection_->client();
-    EXPECT_TRUE(client.remove(keys, client.clock().now_ns() + 20 * kSecond).wait());
+    while (!client.remove(keys, client.clock().now_ns() + 20 * kSecond).wait()) {
+      // On a busy machine the connection may be lost.
+    }
   }
 
   // A lane waits for so long until it gives up what a fault has delayed.
@@ -380,6 +464,10 @@ class GpuHistories : public FakeDriverTest {
   std::vector<std::byte> landed_ = std::vector<std::byte>(kPageBytes);
   Region landed_region_;
   uint64_t next_key_ = kAllKeys;  // of puts
+  bool is_spoiling_ = false;      // copies of this history spoil pages
+  bool is_paged_ = false;         // it has blocks; where its pages lie
+  std::array<uint64_t, kPieces> pieces_ = {};
+  const Region* region_ = nullptr;
   Totals totals_;
 };
 
@@ -393,7 +481,10 @@ TEST_F(GpuHistories, KeepThePromise) {
   if (seeds.chosen) return;
   for (const uint64_t seen :
        {totals_.ready, totals_.recompute, totals_.held, totals_.refused, totals_.ended,
-        totals_.untouched, totals_.put, totals_.not_put, totals_.lent, straight()}) {
+        totals_.untouched, totals_.put, totals_.not_put, totals_.lent, totals_.scattered,
+        totals_.spoiled, metric("farpage_client_straight_pages_total"),
+        metric("farpage_client_gpu_checked_pages_total"),
+        metric("farpage_client_gpu_spoiled_pages_total")}) {
     EXPECT_GT(seen, 0u);
   }
   const auto injected = [this](fault::FaultKind kind) { return faults_->injected().of(kind); };

@@ -45,6 +45,18 @@ FARPAGE_BOTH uint64_t live_word(const HeaderWords& header) {
   return token == 0 ? 1 : token;
 }
 
+// Over what a kernel is told of a page: a wrong block would take a good page to another's place.
+FARPAGE_BOTH uint64_t item_check(const PageItem& page) {
+  uint64_t word = mix_word(page.payload ^ 0x9E3779B97F4A7C15);
+  word = mix_word(word ^ page.header);
+  word = mix_word(word ^ page.key_low);
+  word = mix_word(word ^ page.key_high);
+  word = mix_word(word ^ page.version);
+  word = mix_word(word ^ page.min_version);
+  word = mix_word(word ^ page.incarnation);
+  return mix_word(word ^ (static_cast<uint64_t>(page.payload_bytes) << 32 | page.block));
+}
+
 // check_header() of integrity/page_check.h; `crc` is that of the words before header_crc.
 FARPAGE_BOTH Finding judge_header(const HeaderWords& header, uint32_t crc, const PageItem& page) {
   if (header.live == 0) return kNotLive;

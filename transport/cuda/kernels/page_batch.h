@@ -20,7 +20,9 @@ struct alignas(16) PageItem {
   uint64_t incarnation = 0;
   uint32_t payload_bytes = 0;
   uint32_t block = 0;  // of the engine's pool: where the page goes
+  uint64_t check = 0;  // item_check() of all of these, for pages that are to be scattered
 };
+static_assert(sizeof(PageItem) == 80);
 
 // An engine's paged memory. A page's payload is `pieces` pieces of `piece_bytes`, one after the
 // other: layers, keys and values, heads. Piece i of the page in block b lies at

@@ -27,6 +27,14 @@ __device__ __forceinline__ void crc_pages(const PageItem* pages, uint32_t count,
   }
 }
 
+// By the whole block, before it follows an address of the page's.
+__device__ __forceinline__ bool is_whole(const PageItem& page, uint32_t at,
+                                         const PageFindings& out) {
+  if (page.check == item_check(page)) return true;
+  if (threadIdx.x == 0) tell(out, at, kCorrupt, 0);
+  return false;
+}
+
 // By the whole block, each warp with its share of the payload's CRC and the first with what the
 // header showed: whether the page is good.
 __device__ __forceinline__ bool judge_page(const PageItem& page, uint32_t at, Finding finding,
@@ -61,6 +69,7 @@ __device__ __forceinline__ void pages_through_shared(const PageItem* pages, uint
   const uint32_t at = blockIdx.x;
   if (at >= count) return;
   const PageItem& page = pages[at];
+  if (kCheck && !is_whole(page, at, out)) return;
   const uint32_t bytes = page.payload_bytes;
   if (threadIdx.x == 0) init_barrier(&landed);
   __syncthreads();
@@ -116,6 +125,7 @@ __device__ __forceinline__ void pages_read_twice(const PageItem* pages, uint32_t
   if (at >= count) return;
   const PageItem& page = pages[at];
   if constexpr (kCheck) {
+    if (!is_whole(page, at, out)) return;
     Finding finding = kGood;
     if (warp == 0) finding = check_header_by_warp(page);
     const uint32_t share = crc_share<kBlockWarps, Space::kGlobal>(

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/transport/cuda/fake/staged_pages.h"
+#include "transport/cuda/kernels/header_check.h"
 
 namespace farpage {
 namespace {
@@ -34,6 +35,14 @@ class PageFaults : public StagedPages {
     EXPECT_FALSE(again);
     leave_everything();
   }
+
+  // What is changed there is what the host has written.
+  struct Change {
+    cuda::PageItem* operator->() const { return &item; }
+    cuda::PageItem& item;
+    ~Change() { item.check = cuda::item_check(item); }
+  };
+  Change change(uint32_t page) { return {item(page)}; }
 
   cuda::PageKernels kernels_;
 };
@@ -77,17 +86,37 @@ TEST_F(PageFaults, of_a_launch_are_handed_on_and_touch_nothing) {
 TEST_F(PageFaults, of_addresses_end_the_context) {
   for (const FusedKernel kernel : {FusedKernel::kThroughShared, FusedKernel::kReadTwice}) {
     expect_device_error(kernel, kIllegalAddress,
-                        [this](cuda::PageBatch&) { item(7).payload = device_ + kAllBytes; });
-    expect_device_error(kernel, kIllegalAddress,
-                        [this](cuda::PageBatch&) { item(7).header = 4096; });
+                        [this](auto&) { change(7)->payload = device_ + kAllBytes; });
+    expect_device_error(kernel, kIllegalAddress, [this](auto&) { change(7)->header = 4096; });
     expect_device_error(kernel, cuda::kMisalignedAddress,
-                        [this](cuda::PageBatch&) { item(7).payload += 4; });
+                        [this](auto&) { change(7)->payload += 4; });
     expect_device_error(kernel, kIllegalAddress, [](cuda::PageBatch& it) { it.items = 4096; });
-    expect_device_error(kernel, kIllegalAddress,
-                        [this](cuda::PageBatch&) { item(0).block = kPages; });
+    expect_device_error(kernel, kIllegalAddress, [this](auto&) { change(0)->block = kPages; });
     expect_device_error(kernel, kIllegalAddress, [this](cuda::PageBatch& it) {
       it.out.findings = reinterpret_cast<uint8_t*>(host_ - 1);
     });
+  }
+}
+
+// One bit in what the kernel is told of a page: it follows no address of that, and takes the page
+// nowhere.
+TEST_F(PageFaults, of_an_item_leave_its_page_where_it_is) {
+  for (const FusedKernel kernel : {FusedKernel::kThroughShared, FusedKernel::kReadTwice}) {
+    load();
+    stage();
+    for (uint32_t page = 0; page < kPages; page += 2) {
+      const size_t bit = page * 13 % (8 * offsetof(cuda::PageItem, check));
+      reinterpret_cast<std::byte*>(&item(page))[bit / 8] ^= std::byte{1} << bit % 8;
+    }
+    check_and_scatter(kernels_, kernel);
+    for (uint32_t page = 0; page < kPages; ++page) {
+      const bool is_bad = page % 2 == 0;
+      EXPECT_EQ(is_good(page), !is_bad) << page;
+      EXPECT_EQ(landed(page), !is_bad) << page;
+      EXPECT_EQ(is_untouched(page), is_bad) << page;
+    }
+    unstage();
+    kernels_.unload();
   }
 }
 

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <random>
 
+#include "transport/cuda/kernels/header_check.h"
+
 namespace farpage {
 
 void StagedPages::stage() {
@@ -32,6 +34,7 @@ void StagedPages::stage() {
     expected.incarnation = kIncarnation;
     expected.payload_bytes = kPageBytes;
     expected.block = kPages - 1 - page;
+    expected.check = cuda::item_check(expected);
     item(page) = expected;
   }
   for (uint32_t i = 0; i < kPieces; ++i) {

@@ -101,6 +101,7 @@ void crc_block(DeviceAccess& device, const Launch& launch, uint32_t block) {
 void check_block(DeviceAccess& device, const Launch& launch, uint32_t at, bool staged) {
   PageItem page;
   if (at >= launch.count || !take_page(device, launch, at, page)) return;
+  if (page.check != item_check(page)) return tell(device, launch.out, at, kCorrupt, 0);
   const std::byte* payload = payload_of(device, page, kVector);
   const std::byte* const header = device.read(page.header, sizeof(HeaderWords), 8);
   if (payload == nullptr || header == nullptr) return;

@@ -10,7 +10,8 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "transport/cuda/copy_checks.h"
+#include "transport/cuda/copies/copy_checks.h"
+#include "transport/cuda/copies/page_scatter.h"
 #include "transport/cuda/gpu_context.h"
 
 namespace farpage::cuda {
@@ -24,9 +25,6 @@ struct Copy {
 
 enum class CopyTo : uint8_t { kDevice, kHost };
 
-// Puts it behind the others, as a part of the last one where it goes on at both ends.
-void add_copy(std::vector<Copy>& copies, const Copy& copy);
-
 enum class BatchState : uint8_t {
   kUnderWay,
   kCopied,  // all of it lies there, and its check has ended, if it has one
@@ -38,13 +36,12 @@ enum class BatchState : uint8_t {
 // waits. The device may check what a batch has brought to it, which is a part of the batch then.
 // What was started cannot be called back: it ends when the device has come past it, or an
 // error has ended the context. Some errors leave that open (a handle that is refused, an unknown
-// error). A context from which nothing else comes for kDoubtNs counts as ended: otherwise nothing
-// would end a wait for its batches.
+// error): a context from which nothing else comes for kDoubtNs counts as ended.
 //
 // One thread; made and destroyed on any. Batches have ended before it goes.
 class CopyQueue {
  public:
-  static constexpr uint64_t kDoubtNs = kSecond;
+  static constexpr uint64_t kDoubtNs = cuda::kDoubtNs;
 
   static Result<CopyQueue> make(const std::shared_ptr<const GpuContext>& context, uint32_t batches);
   // From now on batches may have pages to check: at most so many each. `kernels`: of the context,
@@ -63,8 +60,17 @@ class CopyQueue {
   // Null: there are none.
   const CopyChecks* checks() const { return checks_.get(); }
 
-  // Of a batch that is not under way. Both memories stay until it has ended. `pages`: that the
-  // copies bring to the device, and that checks() looks at.
+  // A batch that is not under way: begin(), its copies, and one of both ends, with nothing else in
+  // between. Both memories stay until the batch has ended.
+  void begin(uint32_t batch, CopyTo to);
+  void add(const Copy& copy);  // as a part of the one before, where it goes on at both ends
+  void add_apart(const Copy& copy);
+  // `pages`: that the copies bring to the device, and that checks() looks at.
+  void end(std::span<const CopiedPage> pages = {});
+  // The copies bring pages to this slot, from which the device takes them further. False: that is
+  // refused, and the batch fails.
+  bool end(PageScatter& scatter, uint32_t slot);
+  // All of that.
   void start(uint32_t batch, CopyTo to, std::span<const Copy> copies,
              std::span<const CopiedPage> pages = {});
   BatchState poll(uint32_t batch);
@@ -81,6 +87,8 @@ class CopyQueue {
   const std::string& why() const { return why_; }
 
  private:
+  static constexpr size_t kMostTogether = 64;  // copies that are given to the driver by one call
+
   struct Batch {
     Event event = nullptr;
     Stream stream = nullptr;   // on which it ends
@@ -91,10 +99,12 @@ class CopyQueue {
 
   CopyQueue(std::shared_ptr<const GpuContext> context) : context_(std::move(context)) {}
   Stream& stream(CopyTo to) { return streams_[static_cast<size_t>(to)]; }
-  void enqueue(Batch& batch, CopyTo to, std::span<const Copy> copies);
-  int enqueue_one(CopyTo to, const Copy& copy);
-  int enqueue_together(CopyTo to, std::span<const Copy> copies);
-  bool check(uint32_t number, std::span<const CopiedPage> pages);
+  void enqueue(std::span<const Copy> copies);
+  int enqueue_one(const Copy& copy);
+  int enqueue_together(std::span<const Copy> copies);
+  void enqueue_added();
+  bool check(std::span<const CopiedPage> pages);
+  bool follow(KernelQueue& kernels, Stream copies);
   void record(Batch& batch);
   bool succeeds(int result, const char* call);
   void note(int result, const char* call);
@@ -103,6 +113,10 @@ class CopyQueue {
   std::array<Stream, 2> streams_ = {};         // by where they copy to
   std::vector<Batch> batches_;
   std::unique_ptr<CopyChecks> checks_;
+  uint32_t begun_ = 0;  // the batch that is being put together; where to, and its next copies
+  CopyTo to_ = CopyTo::kDevice;
+  std::array<Copy, kMostTogether> added_;
+  size_t added_count_ = 0;
   bool has_thread_ = false;
   bool is_broken_ = false;
   bool is_in_doubt_ = false;  // by the last answer about a batch

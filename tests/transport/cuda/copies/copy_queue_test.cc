@@ -1,6 +1,6 @@
 // The queue of copies over the fake: when a batch is over, and when nobody knows.
 
-#include "transport/cuda/copy_queue.h"
+#include "transport/cuda/copies/copy_queue.h"
 
 #include <gmock/gmock.h>
 
@@ -82,7 +82,7 @@ struct Scattered {
   std::vector<Copy> copies(std::byte* host, uint64_t device) const {
     std::vector<Copy> copies;
     for (size_t i = 0; i < kCopies; ++i) {
-      add_copy(copies, {host + i * kPiece, device + (kCopies - 1 - i) * kPiece, kPiece});
+      copies.push_back({host + i * kPiece, device + (kCopies - 1 - i) * kPiece, kPiece});
     }
     return copies;
   }
@@ -106,7 +106,7 @@ TEST_F(CopyQueueOverFake, ManyCopiesThatDoNotLieTogetherAllArriveInFewCalls) {
   constexpr size_t kCopies = kBytes / kPiece;
   std::vector<Copy> copies;
   for (size_t i = 0; i < kCopies; ++i) {
-    add_copy(copies, {from_ + i * kPiece, to_ + (kCopies - 1 - i) * kPiece, kPiece});
+    copies.push_back({from_ + i * kPiece, to_ + (kCopies - 1 - i) * kPiece, kPiece});
   }
   ASSERT_EQ(copies.size(), kCopies);
   queue_->start(0, CopyTo::kDevice, copies);

@@ -1,6 +1,6 @@
 // What the device finds where copies have brought pages, over the fake.
 
-#include "transport/cuda/copy_checks.h"
+#include "transport/cuda/copies/copy_checks.h"
 
 #include <isa-l/crc.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/transport/cuda/fake/fake_fixture.h"
-#include "transport/cuda/copy_queue.h"
+#include "transport/cuda/copies/copy_queue.h"
 
 namespace farpage::cuda {
 namespace {
@@ -49,7 +49,7 @@ class CopyChecksOverFake : public FakeDriverTest {
     std::vector<Copy> copies;
     std::vector<CopiedPage> copied;
     for (const Page& page : pages) {
-      add_copy(copies, {from_ + page.at, to_ + page.at, page.bytes});
+      copies.push_back({from_ + page.at, to_ + page.at, page.bytes});
       copied.push_back({to_ + page.at, page.bytes});
     }
     queue_->start(batch, CopyTo::kDevice, copies, copied);

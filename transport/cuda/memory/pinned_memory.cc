@@ -1,4 +1,4 @@
-#include "transport/cuda/pinned_memory.h"
+#include "transport/cuda/memory/pinned_memory.h"
 
 #include <string>
 #include <utility>

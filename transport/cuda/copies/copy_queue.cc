@@ -1,26 +1,8 @@
-#include "transport/cuda/copy_queue.h"
+#include "transport/cuda/copies/copy_queue.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace farpage::cuda {
-namespace {
-
-constexpr size_t kMostTogether = 64;  // copies that are given to the driver by one call
-
-}  // namespace
-
-void add_copy(std::vector<Copy>& copies, const Copy& copy) {
-  if (!copies.empty()) {
-    Copy& last = copies.back();
-    if (last.host + last.bytes == copy.host && last.device + last.bytes == copy.device) {
-      last.bytes += copy.bytes;
-      return;
-    }
-  }
-  copies.push_back(copy);
-}
-
 Result<CopyQueue> CopyQueue::make(const std::shared_ptr<const GpuContext>& context,
                                   uint32_t batches) {
   const Driver& driver = context->driver();
@@ -69,35 +51,85 @@ bool CopyQueue::take_thread() {
   return has_thread_;
 }
 
+void CopyQueue::begin(uint32_t batch, CopyTo to) {
+  begun_ = batch;
+  to_ = to;
+  added_count_ = 0;
+  Batch& begun = batches_[batch];
+  begun.stream = stream(to);
+  begun.is_refused = begun.is_checked = begun.is_recorded = false;
+}
+
+void CopyQueue::add(const Copy& copy) {
+  if (added_count_ > 0) {
+    Copy& last = added_[added_count_ - 1];
+    if (last.host + last.bytes == copy.host && last.device + last.bytes == copy.device) {
+      last.bytes += copy.bytes;
+      return;
+    }
+  }
+  add_apart(copy);
+}
+
+void CopyQueue::add_apart(const Copy& copy) {
+  if (added_count_ == added_.size()) enqueue_added();
+  added_[added_count_++] = copy;
+}
+
+void CopyQueue::enqueue_added() {
+  enqueue(std::span(added_).first(added_count_));
+  added_count_ = 0;
+}
+
 // After a copy that was refused the others may be under way: the event tells of their end all the
 // same.
-void CopyQueue::start(uint32_t number, CopyTo to, std::span<const Copy> copies,
-                      std::span<const CopiedPage> pages) {
-  Batch& batch = batches_[number];
-  batch.stream = stream(to);
-  batch.is_refused = batch.is_recorded = false;
-  enqueue(batch, to, copies);
-  batch.is_checked = !batch.is_refused && !pages.empty() && check(number, pages);
+void CopyQueue::end(std::span<const CopiedPage> pages) {
+  enqueue_added();
+  Batch& batch = batches_[begun_];
+  batch.is_checked = !batch.is_refused && !pages.empty() && check(pages);
   if (batch.is_checked) batch.stream = checks_->stream();
   record(batch);
 }
 
+bool CopyQueue::end(PageScatter& scatter, uint32_t slot) {
+  enqueue_added();
+  Batch& batch = batches_[begun_];
+  bool is_taken = true;
+  if (!batch.is_refused) {
+    const bool follows = follow(scatter.queue(), batch.stream);
+    const auto started = follows ? scatter.start(slot) : Result<void>();
+    if (!started) why_ = started.error().message;
+    is_taken = follows && started;
+    if (is_taken) batch.stream = scatter.queue().stream();
+    batch.is_refused = !is_taken;
+  }
+  record(batch);
+  return is_taken;
+}
+
+void CopyQueue::start(uint32_t batch, CopyTo to, std::span<const Copy> copies,
+                      std::span<const CopiedPage> pages) {
+  begin(batch, to);
+  for (const Copy& copy : copies) add(copy);
+  end(pages);
+}
+
 // A driver that takes none together gets a call for each, which costs more than a copy of a page.
-void CopyQueue::enqueue(Batch& batch, CopyTo to, std::span<const Copy> copies) {
+void CopyQueue::enqueue(std::span<const Copy> copies) {
+  Batch& batch = batches_[begun_];
   const bool are_together = copies.size() > 1 && context_->driver().copy_batch != nullptr;
-  const size_t most = are_together ? kMostTogether : 1;
-  const char* const call = are_together            ? "cuMemcpyBatchAsync"
-                           : to == CopyTo::kDevice ? "cuMemcpyHtoDAsync"
-                                                   : "cuMemcpyDtoHAsync";
+  const char* const call = are_together             ? "cuMemcpyBatchAsync"
+                           : to_ == CopyTo::kDevice ? "cuMemcpyHtoDAsync"
+                                                    : "cuMemcpyDtoHAsync";
   while (!copies.empty() && !batch.is_refused) {
-    const auto next = copies.first(std::min(copies.size(), most));
+    const auto next = copies.first(are_together ? copies.size() : 1);
     copies = copies.subspan(next.size());
-    const int result = are_together ? enqueue_together(to, next) : enqueue_one(to, next[0]);
+    const int result = are_together ? enqueue_together(next) : enqueue_one(next[0]);
     batch.is_refused = !succeeds(result, call);
   }
 }
 
-int CopyQueue::enqueue_together(CopyTo to, std::span<const Copy> copies) {
+int CopyQueue::enqueue_together(std::span<const Copy> copies) {
   std::array<uint64_t, kMostTogether> host;
   std::array<uint64_t, kMostTogether> device;
   std::array<size_t, kMostTogether> bytes;
@@ -106,27 +138,31 @@ int CopyQueue::enqueue_together(CopyTo to, std::span<const Copy> copies) {
     device[i] = copies[i].device;
     bytes[i] = copies[i].bytes;
   }
-  const bool is_to_device = to == CopyTo::kDevice;
+  const bool is_to_device = to_ == CopyTo::kDevice;
   CopyAttributes of_all;
   size_t first = 0;
   return context_->driver().copy_batch((is_to_device ? device : host).data(),
                                        (is_to_device ? host : device).data(), bytes.data(),
-                                       copies.size(), &of_all, &first, 1, stream(to));
+                                       copies.size(), &of_all, &first, 1, stream(to_));
 }
 
-int CopyQueue::enqueue_one(CopyTo to, const Copy& copy) {
+int CopyQueue::enqueue_one(const Copy& copy) {
   const Driver& driver = context_->driver();
-  if (to == CopyTo::kDevice) {
-    return driver.copy_to_device(copy.device, copy.host, copy.bytes, stream(to));
+  if (to_ == CopyTo::kDevice) {
+    return driver.copy_to_device(copy.device, copy.host, copy.bytes, stream(to_));
   }
-  return driver.copy_to_host(copy.host, copy.device, copy.bytes, stream(to));
+  return driver.copy_to_host(copy.host, copy.device, copy.bytes, stream(to_));
 }
 
-// What stands on the checks' stream without its kernel does nothing.
-bool CopyQueue::check(uint32_t number, std::span<const CopiedPage> pages) {
-  checks_->choose(number, pages);
-  if (!succeeds(checks_->follow(batches_[number].stream), "the check of copies")) return false;
-  const auto started = checks_->start(number, static_cast<uint32_t>(pages.size()));
+// What stands on the kernels' stream without a kernel does nothing.
+bool CopyQueue::follow(KernelQueue& kernels, Stream copies) {
+  return succeeds(kernels.follow(copies), "the wait of a kernel for copies");
+}
+
+bool CopyQueue::check(std::span<const CopiedPage> pages) {
+  checks_->choose(begun_, pages);
+  if (!follow(checks_->queue(), batches_[begun_].stream)) return false;
+  const auto started = checks_->start(begun_, static_cast<uint32_t>(pages.size()));
   if (!started) why_ = started.error().message;
   return started.has_value();
 }

@@ -5,9 +5,7 @@
 #include <span>
 
 #include "base/status.h"
-#include "transport/cuda/gpu_context.h"
-#include "transport/cuda/page_kernels.h"
-#include "transport/cuda/pinned_memory.h"
+#include "transport/cuda/copies/kernel_queue.h"
 
 namespace farpage::cuda {
 
@@ -18,8 +16,7 @@ struct CopiedPage {
 };
 
 // The device counts a CRC over each page where a copy has brought it, so that a byte that goes
-// wrong on the last way is seen. Its kernels have a stream of their own: the next copies go on
-// meanwhile. Pages are of batches by number, as those of a CopyQueue.
+// wrong on the last way is seen. Pages are of batches by number, as those of a CopyQueue.
 //
 // One thread, on which the context is current; made and destroyed on any. No batch is under way
 // when it goes.
@@ -29,9 +26,6 @@ class CopyChecks {
   static Result<std::unique_ptr<CopyChecks>> make(const std::shared_ptr<const GpuContext>& context,
                                                   const PageKernels& kernels, uint32_t batches,
                                                   uint32_t most_pages);
-  ~CopyChecks();
-  CopyChecks(const CopyChecks&) = delete;
-  CopyChecks& operator=(const CopyChecks&) = delete;
 
   // The kernel reads whole words.
   static bool can_check(uint64_t device) { return device % sizeof(uint32_t) == 0; }
@@ -40,30 +34,24 @@ class CopyChecks {
   // What start() of this batch, which is not under way, is to look at: at most most_pages(), all of
   // which can_check().
   void choose(uint32_t batch, std::span<const CopiedPage> pages);
-  // What comes on stream() from now on waits for what is on `copies` now; with a CUresult.
-  int follow(Stream copies);
   // On stream(). After a failure no kernel is under way.
   Result<void> start(uint32_t batch, uint32_t pages);
-  Stream stream() const { return stream_; }
+  KernelQueue& queue() { return *queue_; }
+  Stream stream() const { return queue_->stream(); }
 
   // Once the batch has ended: the CRC-32C of its page, by the order of choose().
   uint32_t crc(uint32_t batch, uint32_t page) const { return crcs()[first_of(batch) + page]; }
 
  private:
-  CopyChecks(std::shared_ptr<const GpuContext> context, const PageKernels& kernels,
-             PinnedMemory memory, uint32_t batches, uint32_t most_pages);
+  CopyChecks(std::unique_ptr<KernelQueue> queue, uint32_t batches, uint32_t most_pages);
   uint64_t first_of(uint32_t batch) const { return uint64_t{batch} * most_pages_; }
-  PageItem* items() const { return reinterpret_cast<PageItem*>(memory_.data()); }
-  uint32_t* crcs() const { return reinterpret_cast<uint32_t*>(memory_.data() + crcs_offset_); }
+  PageItem* items() const { return reinterpret_cast<PageItem*>(queue_->data()); }
+  uint32_t* crcs() const { return reinterpret_cast<uint32_t*>(queue_->data() + crcs_offset_); }
 
-  const std::shared_ptr<const GpuContext> context_;
-  PageKernels kernels_;
-  PinnedMemory memory_;  // PageItem[batch][page], and behind them uint32_t[batch][page]
+  // Its memory: PageItem[batch][page], and behind them uint32_t[batch][page].
+  const std::unique_ptr<KernelQueue> queue_;
   const uint64_t crcs_offset_;
   const uint32_t most_pages_;
-  uint64_t address_ = 0;  // the device's, of the memory
-  Stream stream_ = nullptr;
-  Event copied_ = nullptr;  // as it was recorded last
 };
 
 }  // namespace farpage::cuda

@@ -1,4 +1,4 @@
-#include "transport/cuda/registered_memory.h"
+#include "transport/cuda/memory/registered_memory.h"
 
 #include <string>
 #include <utility>

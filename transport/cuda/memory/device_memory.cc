@@ -1,4 +1,4 @@
-#include "transport/cuda/device_memory.h"
+#include "transport/cuda/memory/device_memory.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,498 @@
+// Fetches into blocks of a GPU's paged memory, and puts from there, over the fake driver.
+
+#include "tests/client/gpu/gpu_blocks.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "client/gpu/stream_fence.h"
+#include "transport/cuda/copies/page_scatter.h"
+
+namespace farpage {
+namespace {
+
+using cuda::kInvalidValue;
+using cuda::kSuccess;
+using testing::AllOf;
+using testing::HasSubstr;
+
+struct FoundBlocks {
+  size_t ready = 0;
+  size_t corrupt = 0;
+  size_t wrong = 0;      // ready, with other bytes
+  size_t untouched = 0;  // of those that are not ready
+};
+
+class GpuBlocksFetch : public GpuBlocksClient {
+ protected:
+  FoundBlocks fetch_all(size_t pages = kStored) {
+    wipe();
+    const Ticket ticket = tier_->fetch(requests(pages), kTimeoutUs).value();
+    ticket.wait();
+    EXPECT_TRUE(ticket.wait_released(patience_ns()));
+    FoundBlocks found;
+    for (size_t i = 0; i < pages; ++i) {
+      const PageVerdict& page = ticket.verdicts()[i];
+      const bool is_ready = page.verdict == Verdict::kReady;
+      found.ready += is_ready;
+      found.corrupt += page.reason == Reason::kCorrupt;
+      found.wrong += is_ready && !has_source(place(i), i);
+      found.untouched += !is_ready && is_untouched(place(i));
+    }
+    return found;
+  }
+  // By copies alone.
+  void expect_copies() {
+    const uint64_t before = fake_->calls("cuLaunchKernel");
+    const FoundBlocks found = fetch_all();
+    EXPECT_EQ(found.ready, kStored);
+    EXPECT_EQ(found.wrong, 0u);
+    EXPECT_EQ(fake_->calls("cuLaunchKernel"), before);
+  }
+  // With a sentence about it.
+  void expect_copies(const std::string& words) {
+    expect_copies();
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(words));
+  }
+  OpenOptions roomy(uint64_t bounce_bytes) {
+    bounce_bytes_ = bounce_bytes;
+    return options();
+  }
+};
+
+TEST_F(GpuBlocksFetch, PagesLieInTheirBlocksPieceByPiece) {
+  open_with({});
+  const FoundBlocks found = fetch_all(20);
+  EXPECT_EQ(found.ready, 20u);
+  EXPECT_EQ(found.wrong, 0u);
+  EXPECT_TRUE(are_others_untouched(20));
+  until([this] { return checked() == 20; });
+  EXPECT_GT(fake_->calls("cuLaunchKernel"), 0u);
+}
+
+TEST_F(GpuBlocksFetch, PagesThatNoSharedMemoryHoldsAreReadTwice) {
+  for (const cuda::FakeSettings& device :
+       {cuda::FakeSettings{.compute_major = 8}, cuda::FakeSettings{.shared_bytes = kPageBytes}}) {
+    if (memory_ != 0) end();
+    open_with(device);
+    const FoundBlocks found = fetch_all();
+    EXPECT_EQ(found.ready, kStored);
+    EXPECT_EQ(found.wrong, 0u);
+    until([this] { return checked() == kStored; });
+  }
+}
+
+TEST_F(GpuBlocksFetch, MissingPageLeavesItsBlockUntouched) {
+  open_with({});
+  const Ticket ticket = tier_->fetch(requests(4, kStored - 2), kTimeoutUs).value();
+  ticket.wait();
+  EXPECT_TRUE(has_source(place(0), kStored - 2));
+  EXPECT_TRUE(has_source(place(1), kStored - 1));
+  EXPECT_EQ(ticket.verdicts()[2].reason, Reason::kMiss);
+  EXPECT_TRUE(are_others_untouched(2));
+}
+
+// Of the copies one brings the pieces' addresses, and is not spoiled.
+TEST_F(GpuBlocksFetch, PageThatItsCopySpoilsIsCorruptAndItsBlockUntouched) {
+  open_with({.spoil_every = 3});
+  size_t corrupt = 0;
+  for (int round = 0; round < 6; ++round) {
+    const FoundBlocks found = fetch_all(1);
+    EXPECT_EQ(found.ready + found.corrupt, 1u);
+    EXPECT_EQ(found.wrong, 0u);
+    EXPECT_EQ(found.untouched, found.corrupt);
+    corrupt += found.corrupt;
+  }
+  EXPECT_EQ(corrupt, 2u);
+  until([this] { return spoiled() == 2; });
+}
+
+TEST_F(GpuBlocksFetch, PiecesAddressesThatTheirCopySpoilsAreNotUsed) {
+  testing::internal::CaptureStderr();
+  start({.spoil_every = 1});
+  tier_ = open(options());
+  allocate_blocks({});
+  blocks_ = tier_->register_gpu_blocks(described()).value();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("the pieces' addresses were spoiled by their copy"));
+}
+
+TEST_F(GpuBlocksFetch, BlocksAreWrittenBeforeTheirPagesAreReady) {
+  open_with({.delay_us = 500});
+  for (int round = 0; round < 20; ++round) {
+    const FoundBlocks found = fetch_all();
+    EXPECT_EQ(found.ready, kStored);
+    EXPECT_EQ(found.wrong, 0u);
+  }
+}
+
+// Work that waits at a fence may have every processor that a kernel needs.
+TEST_F(GpuBlocksFetch, CopiesTakePagesOfAFetchWithAFenceToTheirBlocks) {
+  open_with({});
+  const auto fence = tier_->make_fence(0, kStored).value();
+  Notification notification;
+  notification.fence = &fence->fence();
+  const uint64_t before = fake_->calls("cuLaunchKernel");
+  const Ticket ticket = tier_->fetch(requests(20), kTimeoutUs, {}, notification).value();
+  EXPECT_TRUE(are_ready(ticket));
+  for (size_t i = 0; i < 20; ++i) EXPECT_TRUE(has_source(place(i), i)) << i;
+  EXPECT_TRUE(are_others_untouched(20));
+  EXPECT_EQ(fake_->calls("cuLaunchKernel"), before);
+}
+
+TEST_F(GpuBlocksFetch, CopiesTakePagesToTheirBlocksWhereNothingIsToBeChecked) {
+  OpenOptions unchecked = options();
+  unchecked.gpu.check_copies = false;
+  testing::internal::CaptureStderr();
+  open_with({}, unchecked);
+  expect_copies();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(checked(), 0u);
+}
+
+TEST_F(GpuBlocksFetch, CopiesTakePagesToTheirBlocksWithoutMemoryForKernels) {
+  for (const char* call : {"cuMemAlloc_v2", "cuModuleLoadData", "cuModuleGetFunction",
+                           "cuMemHostGetDevicePointer_v2", "cuMemHostRegister_v2", "cuStreamCreate",
+                           "cuEventCreate", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2"}) {
+    testing::internal::CaptureStderr();
+    if (tier_ == nullptr) open_with({});
+    blocks_ = {};
+    const cuda::FakeCounts before = fake_->live();
+    fake_->fail_call(call, 1, cuda::kOutOfMemory);
+    blocks_ = tier_->register_gpu_blocks(described()).value();
+    EXPECT_EQ(fake_->live(), before) << call;
+    expect_copies("does not check them there (gpu.check_copies): ");
+  }
+}
+
+// The pieces' addresses are under way to the device.
+TEST_F(GpuBlocksFetch, AnErrorThatLeavesTheCopiesOpenChangesNothing) {
+  open_with({.delay_us = 300});
+  blocks_ = {};
+  fake_->fail_call("cuStreamSynchronize", 1, 999);
+  blocks_ = tier_->register_gpu_blocks(described()).value();
+  EXPECT_EQ(fake_->live().operations, 0);
+  EXPECT_EQ(fetch_all().ready, kStored);
+  until([this] { return checked() == kStored; });
+}
+
+TEST_F(GpuBlocksFetch, CopiesTakePagesOfAnyLengthToTheirBlocks) {
+  testing::internal::CaptureStderr();
+  open_with({});
+  blocks_ = {};
+  free_on_gpu_now();
+  allocate_blocks({.piece_bytes = 1001, .layers = 2, .gap_bytes = 3, .count = 10});
+  blocks_ = tier_->register_gpu_blocks(described()).value();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("kernels move 16 bytes at a time"));
+  std::vector<std::byte> page(shape_.block_bytes());
+  for (size_t i = 0; i < page.size(); ++i) page[i] = static_cast<std::byte>(i * 31 + i / 256);
+  {
+    const Region source = tier_->register_memory(page).value();
+    const PutRequest put = {key(500), source.slice(0, page.size())};
+    const Ticket stored = tier_->put({&put, 1}, kTimeoutUs).value();
+    stored.wait();
+    ASSERT_EQ(stored.results()[0].code, Code::kOk);
+  }
+  EXPECT_TRUE(are_ready(tier_->fetch(requests(1, 500), kTimeoutUs).value()));
+  EXPECT_EQ(block_on_gpu(place(0)), page);
+  EXPECT_TRUE(are_others_untouched(1));
+}
+
+TEST_F(GpuBlocksFetch, CopiesTakePagesToTheirBlocksOnceTheDriverRefusesTheKernel) {
+  testing::internal::CaptureStderr();
+  open_with({});
+  fake_->fail_call("cuLaunchKernel", 1, kInvalidValue);
+  const FoundBlocks refused = fetch_all(4);
+  EXPECT_LT(refused.ready, 4u);
+  EXPECT_EQ(refused.wrong, 0u);
+  EXPECT_EQ(refused.untouched, 4 - refused.ready);
+  expect_copies("as the driver refuses the kernel: farpage_pages_through_shared: CUDA_ERROR");
+}
+
+// On its way to the kernel: no page is in its block then.
+TEST_F(GpuBlocksFetch, RefusalOfACopyOrOfAWaitLeavesBlocksUntouched) {
+  for (const auto& [call, result] :
+       {std::pair("cuMemcpyHtoDAsync_v2", kInvalidValue),
+        std::pair("cuStreamWaitEvent", kInvalidValue), std::pair("cuEventRecord", 802)}) {
+    if (memory_ != 0) end();
+    testing::internal::CaptureStderr();
+    open_with({});
+    fake_->fail_call(call, 1, result);
+    const FoundBlocks refused = fetch_all(4);
+    EXPECT_LT(refused.ready, 4u) << call;
+    EXPECT_EQ(refused.wrong, 0u) << call;
+    EXPECT_EQ(refused.untouched, 4 - refused.ready) << call;
+    const FoundBlocks next = fetch_all();
+    EXPECT_EQ(next.ready, kStored) << call;
+    EXPECT_EQ(next.wrong, 0u) << call;
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("pages were not copied to"));
+  }
+}
+
+// More portions than there are slots.
+TEST_F(GpuBlocksFetch, ManyFetchesAtOnceAllComeThrough) {
+  open_with({.delay_us = 50}, roomy(16 * 256 * kKiB));
+  for (int round = 0; round < 10; ++round) {
+    wipe();
+    std::vector<Ticket> tickets;
+    for (size_t i = 0; i < kStored; ++i) {
+      const std::array one = {PageRequest{key(i), 0, block(place(i))}};
+      tickets.push_back(tier_->fetch(one, kTimeoutUs).value());
+    }
+    for (const Ticket& ticket : tickets) EXPECT_TRUE(are_ready(ticket));
+    for (size_t i = 0; i < kStored; ++i) EXPECT_TRUE(has_source(place(i), i)) << i;
+  }
+}
+
+// Of a device that stands still: those in slots are held, and others wait for one.
+TEST_F(GpuBlocksFetch, DeadlineHoldsWhereAllSlotsAreTaken) {
+  open_with({}, roomy(16 * 256 * kKiB));
+  fake_->hold(nullptr);
+  std::vector<Ticket> tickets;
+  for (size_t i = 0; i < 2 * cuda::PageScatter::kSlots; ++i) {
+    const std::array one = {PageRequest{key(i), 0, block(place(i))}};
+    tickets.push_back(tier_->fetch(one, 200'000).value());
+  }
+  size_t held = 0;
+  for (const Ticket& ticket : tickets) {
+    EXPECT_TRUE(are(ticket, Verdict::kRecompute, Reason::kStalled));
+    held += ticket.verdicts()[0].place == Place::kHeld;
+  }
+  EXPECT_EQ(held, cuda::PageScatter::kSlots);
+  for (uint64_t number = 0; number < shape_.count; ++number) EXPECT_TRUE(is_untouched(number));
+  fake_->release(nullptr);
+  for (const Ticket& ticket : tickets) EXPECT_TRUE(ticket.wait_released(patience_ns()));
+  EXPECT_EQ(fetch_all().ready, kStored);
+  EXPECT_EQ(fetch_all().wrong, 0u);
+}
+
+TEST_F(GpuBlocksFetch, EndOfTheContextEndsThem) {
+  open_with({});
+  fake_->hold(nullptr);
+  const Ticket under_way = tier_->fetch(requests(4), kTimeoutUs).value();
+  until_copies_are_under_way();
+  fake_->break_context(context_, cuda::kIllegalAddress);
+  EXPECT_TRUE(are(under_way, Verdict::kRecompute, Reason::kUnreachable));
+  EXPECT_TRUE(under_way.wait_released(patience_ns()));
+  EXPECT_TRUE(are(tier_->fetch(requests(4), kTimeoutUs).value(), Verdict::kRecompute,
+                  Reason::kUnreachable));
+  EXPECT_EQ(tier_->register_gpu_blocks(described()).error().code, Code::kUnavailable);
+  memory_ = 0;
+  leave_everything();
+}
+
+TEST_F(GpuBlocksFetch, TwoRegionsHaveTheirOwnSlotsAndPieces) {
+  open_with({.delay_us = 50});
+  const BlockShape first = shape_;
+  const uint64_t first_memory = memory_;
+  const std::vector<uint64_t> first_pieces = pieces_;
+  const Region first_blocks = std::move(blocks_);
+  allocate_blocks({.piece_bytes = kPageBytes / 8, .layers = 4, .gap_bytes = 64, .count = 12});
+  blocks_ = tier_->register_gpu_blocks(described()).value();
+  for (int round = 0; round < 20; ++round) {
+    wipe();
+    const std::array into_first = {
+        PageRequest{key(3), 0, first_blocks.slice(7 * first.block_bytes(), first.block_bytes())}};
+    const Ticket one = tier_->fetch(into_first, kTimeoutUs).value();
+    const Ticket other = tier_->fetch(requests(12), kTimeoutUs).value();
+    EXPECT_TRUE(are_ready(one));
+    EXPECT_TRUE(are_ready(other));
+    for (size_t i = 0; i < 12; ++i) EXPECT_TRUE(has_source(place(i), i)) << i;
+  }
+  pieces_ = first_pieces;
+  shape_ = first;
+  EXPECT_TRUE(has_source(7, 3));
+  EXPECT_EQ(driver_.free(first_memory), kSuccess);
+}
+
+class GpuBlocksPut : public GpuBlocksClient {
+ protected:
+  GpuBlocksPut() { open_with({}); }
+  void write_block(uint64_t number, size_t page) {
+    const auto bytes = sources_->page(page);
+    for (size_t i = 0; i < pieces_.size(); ++i) {
+      EXPECT_EQ(fake_->nic_write(pieces_[i] + number * shape_.stride(),
+                                 bytes.data() + i * shape_.piece_bytes, shape_.piece_bytes,
+                                 cuda::NicWrite::kOvertakes),
+                kSuccess);
+    }
+  }
+  bool is_stored(size_t first_key, size_t count) {
+    const Pages landed(*tier_, count, 200);
+    if (!are_ready(tier_->fetch(fetches(landed, first_key), kTimeoutUs).value())) return false;
+    for (size_t i = 0; i < count; ++i) {
+      if (!std::ranges::equal(landed.page(i), sources_->page(i))) return false;
+    }
+    return true;
+  }
+  std::vector<PutRequest> puts(size_t count, size_t first_key) const {
+    std::vector<PutRequest> made;
+    for (size_t i = 0; i < count; ++i) made.push_back({key(first_key + i), block(place(i))});
+    return made;
+  }
+  static constexpr size_t kPutKey = 300;
+};
+
+TEST_F(GpuBlocksPut, PagesAreGatheredFromTheirPieces) {
+  for (size_t i = 0; i < 20; ++i) write_block(place(i), i);
+  const Ticket ticket = tier_->put(puts(20, kPutKey), kTimeoutUs).value();
+  ticket.wait();
+  EXPECT_TRUE(ticket.wait_released(patience_ns()));
+  EXPECT_TRUE(is_stored(kPutKey, 20)) << ticket.why();
+}
+
+TEST_F(GpuBlocksPut, PagesAreWhatAStreamHasMadeThem) {
+  const cuda::Stream stream = make_stream();
+  write_block(place(0), 3);
+  fake_->hold(stream);
+  for (const uint64_t piece : pieces_) {  // page 0 is filled with 1
+    ASSERT_EQ(driver_.fill(piece + place(0) * shape_.stride(), 1, shape_.piece_bytes, stream),
+              kSuccess);
+  }
+  const Ticket ticket = tier_->put_behind(stream, puts(1, kPutKey), kTimeoutUs).value();
+  EXPECT_FALSE(ticket.done());
+  fake_->release(stream);
+  ticket.wait();
+  EXPECT_TRUE(is_stored(kPutKey, 1)) << ticket.why();
+  destroy(stream);
+}
+
+// One block has no next one; and tensors that touch are still each its own.
+TEST_F(GpuBlocksPut, OneBlockHasAnyStride) {
+  cuda::GpuBlocks one = described();
+  one.count = 1;
+  for (const uint64_t stride : {uint64_t{0}, uint64_t{3}, uint64_t{1} << 60}) {
+    one.block_stride = stride;
+    const auto taken = tier_->register_gpu_blocks(one);
+    ASSERT_TRUE(taken) << taken.error().message;
+    const std::array into = {PageRequest{key(2), 0, taken->slice(0, shape_.block_bytes())}};
+    wipe();
+    const uint64_t before = fake_->calls("cuLaunchKernel");
+    EXPECT_TRUE(are_ready(tier_->fetch(into, kTimeoutUs).value()));
+    EXPECT_TRUE(has_source(0, 2));
+    EXPECT_GT(fake_->calls("cuLaunchKernel"), before);
+  }
+}
+
+class GpuBlocksRegistration : public GpuBlocksClient {
+ protected:
+  GpuBlocksRegistration() { open_with({.devices = 2}); }
+  std::string refusal(const cuda::GpuBlocks& blocks) {
+    const cuda::FakeCounts before = fake_->live();
+    const auto refused = tier_->register_gpu_blocks(blocks);
+    EXPECT_EQ(fake_->live(), before);
+    if (refused) return "it was taken";
+    EXPECT_EQ(refused.error().code, Code::kInvalid);
+    return refused.error().message;
+  }
+  cuda::GpuBlocks changed(std::vector<uint64_t> pieces) {
+    changed_ = std::move(pieces);
+    cuda::GpuBlocks blocks = described();
+    blocks.pieces = changed_;
+    return blocks;
+  }
+  std::string refusal_of_fetch(const std::vector<PageRequest>& wrong) {
+    const auto refused = tier_->fetch(wrong, kTimeoutUs);
+    return refused ? "it was taken" : refused.error().message;
+  }
+  std::vector<uint64_t> changed_;
+};
+
+TEST_F(GpuBlocksRegistration, RefusesPiecesThatOverlap) {
+  EXPECT_THAT(refusal(changed({memory_, memory_ + 64})),
+              HasSubstr("pieces 0 and 1 of the blocks overlap"));
+  EXPECT_THAT(refusal(changed({memory_ + shape_.stride() - 1, memory_ + 3 * shape_.stride()})),
+              HasSubstr("overlap"));
+  EXPECT_THAT(refusal(changed({pieces_[0], pieces_[2], pieces_[0]})),
+              HasSubstr("pieces 0 and 2 of the blocks overlap"));
+  cuda::GpuBlocks narrow = described();
+  narrow.block_stride = shape_.piece_bytes - 1;
+  EXPECT_THAT(refusal(narrow), HasSubstr("blocks are 1023 bytes apart, and a piece has 1024"));
+}
+
+TEST_F(GpuBlocksRegistration, RefusesNumbersThatMakeNoBlocks) {
+  EXPECT_THAT(refusal(changed({})), HasSubstr("blocks of 0 pieces"));
+  EXPECT_THAT(refusal(changed(std::vector<uint64_t>(4097, memory_))), HasSubstr("4097 pieces"));
+  cuda::GpuBlocks wrong = described();
+  wrong.count = 0;
+  EXPECT_THAT(refusal(wrong), HasSubstr("0 blocks whose pieces have 1024 bytes"));
+  wrong = described();
+  wrong.piece_bytes = 0;
+  EXPECT_THAT(refusal(wrong), HasSubstr("are no memory"));
+  for (const uint64_t much : {uint64_t{1} << 50, UINT64_MAX}) {
+    wrong = described();
+    wrong.count = much;
+    EXPECT_THAT(refusal(wrong), HasSubstr("more than a GPU has"));
+    wrong = described();
+    wrong.piece_bytes = much;
+    EXPECT_THAT(refusal(wrong), HasSubstr("more than a GPU has"));
+    wrong = described();
+    wrong.block_stride = much;
+    EXPECT_THAT(refusal(wrong), HasSubstr("more than a GPU has"));
+  }
+  EXPECT_THAT(refusal(changed({UINT64_MAX - 63})), HasSubstr("are no memory"));
+}
+
+TEST_F(GpuBlocksRegistration, RefusesWhatIsNoMemoryOfOneGpu) {
+  std::byte* const pinned = pin(shape_.count * shape_.stride());
+  EXPECT_THAT(refusal(changed({reinterpret_cast<uint64_t>(pinned)})), HasSubstr("are host memory"));
+  EXPECT_EQ(driver_.free_host(pinned), kSuccess);
+  cuda::GpuBlocks many = changed({pieces_[0]});
+  many.count = 1'000;
+  EXPECT_THAT(refusal(many), HasSubstr("are mapped memory of cuda:0"));
+  cuda::Context second = nullptr;
+  ASSERT_EQ(driver_.retain_context(&second, 1), kSuccess);
+  ASSERT_EQ(driver_.use_context(second), kSuccess);
+  const uint64_t there = allocate(shape_.count * shape_.stride());
+  ASSERT_EQ(driver_.use_context(context_), kSuccess);
+  EXPECT_THAT(refusal(changed({pieces_[0], there})),
+              AllOf(HasSubstr("cuda:0"), HasSubstr("cuda:1"), HasSubstr("by themselves")));
+  ASSERT_EQ(driver_.use_context(second), kSuccess);
+  EXPECT_EQ(driver_.free(there), kSuccess);
+  ASSERT_EQ(driver_.use_context(context_), kSuccess);
+  ASSERT_EQ(driver_.release_context(1), kSuccess);
+}
+
+TEST_F(GpuBlocksRegistration, RefusesBlocksThatNoNodeHas) {
+  cuda::GpuBlocks longer =
+      changed({pieces_[0], pieces_[1], pieces_[2], pieces_[3], memory_ + 2 * shape_.piece_bytes});
+  longer.count = 1;
+  EXPECT_THAT(refusal(longer), HasSubstr("a block has 5120 bytes, and the nodes' pages 4096"));
+}
+
+TEST_F(GpuBlocksRegistration, FetchTakesWholeBlocksOfOneRegionAlone) {
+  const Region plain = registered(1);
+  const uint64_t bytes = shape_.block_bytes();
+  const PageRequest good = {key(0), 0, block(0)};
+  EXPECT_THAT(refusal_of_fetch({good, {key(1), 0, blocks_.slice(bytes + 64, bytes)}}),
+              HasSubstr("page 1 of the fetch is no whole block: it has 4096 bytes at offset 4160"));
+  EXPECT_THAT(refusal_of_fetch({good, {key(1), 0, blocks_.slice(bytes, bytes / 2)}}),
+              HasSubstr("where each block has 4096"));
+  EXPECT_THAT(refusal_of_fetch({good, {key(1), 0, plain.slice(0, kPageBytes)}}),
+              HasSubstr("pages 0 and 1 of the fetch would land in blocks in memory of cuda:0 and "
+                        "in other memory of cuda:0"));
+  EXPECT_THAT(refusal_of_fetch({{key(1), 0, plain.slice(0, kPageBytes)}, good}),
+              HasSubstr("in memory of cuda:0 and in other blocks in memory of cuda:0"));
+  EXPECT_THAT(refusal_of_fetch({good, {key(1), 0, block(0)}}),
+              HasSubstr("would land in the same bytes"));
+  const PutRequest put = {key(900), blocks_.slice(0, 64)};
+  EXPECT_THAT(tier_->put({&put, 1}, kTimeoutUs).error().message,
+              HasSubstr("page 0 of the put is no whole block: it has 64 bytes at offset 0"));
+}
+
+TEST_F(GpuBlocksRegistration, LeavesNothingBehind) {
+  const cuda::FakeCounts with = fake_->live();
+  blocks_ = {};
+  const cuda::FakeCounts without = fake_->live();
+  EXPECT_EQ(with.device_ranges, without.device_ranges + 1);
+  EXPECT_EQ(with.host_ranges, without.host_ranges + 1);
+  EXPECT_EQ(with.streams, without.streams + 1);
+  EXPECT_EQ(with.events, without.events + 1);
+  EXPECT_EQ(with.modules, without.modules + 1);
+}
+
+}  // namespace
+}  // namespace farpage
