@@ -32,6 +32,11 @@ class Notification(ctypes.Structure):
                 ("context", _pointer), ("fence", _pointer)]
 
 
+class GpuBlocks(ctypes.Structure):
+    _fields_ = [("struct_size", _size), ("pieces", ctypes.POINTER(_u64)), ("piece_count", _size), ("piece_bytes", _u64), ("block_stride", _u64),
+                ("blocks", _u64)]
+
+
 _operation = (ctypes.c_int, _pointer, _pointer, _size, _u64, _pointer, _out)
 # What each call returns, and then what it takes.
 _CALLS: dict[str, tuple[Any, ...]] = {
@@ -45,6 +50,8 @@ _CALLS: dict[str, tuple[Any, ...]] = {
     "page_bytes": (_u64, _pointer),
     "register": (ctypes.c_int, _pointer, _pointer, _u64, _out),
     "register_gpu": (ctypes.c_int, _pointer, _u64, _u64, _out),
+    "register_gpu_blocks": (ctypes.c_int, _pointer, ctypes.POINTER(GpuBlocks), _out),
+    "region_address": (_u64, _pointer),
     "unregister": (ctypes.c_int, _pointer),
     "fence_new": (ctypes.c_int, _pointer, ctypes.c_int, ctypes.c_uint32, _out),
     "fence_wait": (ctypes.c_int, _pointer, _pointer),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import ctypes
+import functools
 import operator
 import sys
 import threading
@@ -18,8 +19,9 @@ from farpage.errors import InvalidError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from farpage._library import GpuBlocks
     from farpage.client import Client
-    from farpage.gpu_memory import GpuMemory
+    from farpage.gpu_memory import GpuMemory, GpuPieces
 
 # farpage_page_t as six words, of which its key takes two: a row of them is filled and copied
 # several times as fast as one of a structured type.
@@ -77,18 +79,22 @@ def _whole(array: NDArray[Any]) -> tuple[int, int]:
 
 
 class Region:
-    """Registered memory of a client: `Client.register()` makes it.
+    """Registered memory of a client: `Client.register()` and `Client.register_blocks()` make it.
 
-    It keeps its buffer alive until `close()`, or until the client is closed. Any thread may use it.
+    It keeps its buffers alive until `close()`, or until the client is closed. Any thread may use
+    it.
     """
 
-    def __init__(self, regions: Regions, array: Any, address: int, length: int, *, is_borrowed: bool) -> None:
+    def __init__(self, regions: Regions, array: Any, address: int, length: int, *, is_borrowed: bool, paged: GpuBlocks | None = None) -> None:
         self._regions = regions
         self._array: Any = array  # or the owner of a GPU's memory; until it is closed, then None
         self._handle = ctypes.c_void_p()  # null until it is registered
         self._arm()
-        self.address = address  # of its first byte
+        # Of its first byte. Of blocks the library gives one, at which nothing lies.
+        self.address = address
         self.bytes = length
+        self._paged = paged  # None: it has no blocks
+        self.block_bytes = 0 if paged is None else int(paged.piece_count * paged.piece_bytes)
         # Its pages can be fetched into, and not put; or put, and not fetched into.
         self.on_gpu = not isinstance(array, numpy.ndarray)
         self.read_only = not self.on_gpu and not array.flags.writeable
@@ -100,10 +106,13 @@ class Region:
         self._to_end = iter((self._handle,))  # gives the handle to who ends it, once
         self._said: list[int] = []  # by the library to that
 
-    @property
-    def _call(self) -> Any:
-        """That registers it."""
-        return c.register_gpu if self.on_gpu else c.register
+    def _register(self, client: Any) -> None:
+        handle = ctypes.byref(self._handle)
+        if self._paged is None:
+            check((c.register_gpu if self.on_gpu else c.register)(client, self.address, self.bytes, handle))
+        else:
+            check(c.register_gpu_blocks(client, ctypes.byref(self._paged), handle))
+            self.address = int(c.region_address(self._handle))
 
     @property
     def _is_registered(self) -> bool:
@@ -130,6 +139,17 @@ class Region:
             raise InvalidError(f"pages of {page_bytes} bytes at these offsets do not lie within the region's {self.bytes} bytes")
         rows = rows_of(starts.astype(numpy.uint64) + numpy.uint64(self.address), page_bytes, starts.size)
         return Pages(rows, self.read_only, region=self)
+
+    def blocks(self, numbers: ArrayLike) -> Pages:
+        """Pages that are the blocks of these numbers, counted from 0, in this order. InvalidError:
+        there is no such block; or the region is not `Client.register_blocks()`'s."""
+        if self._paged is None:
+            raise InvalidError("the region has no blocks: give region.pages(offsets, page_bytes), or register the memory with Client.register_blocks()")
+        return Pages(self._rows_of_blocks, self.read_only, region=self).at(numbers)
+
+    @functools.cached_property
+    def _rows_of_blocks(self) -> NDArray[Any]:
+        return self.pages(numpy.arange(0, self.bytes, self.block_bytes, **_WORDS), self.block_bytes).rows
 
     def close(self) -> None:
         """Ends the registration, and lets the buffer go, once operations whose tickets were dropped
@@ -226,7 +246,7 @@ class Regions:
             self._sorted = (starts[:place] + starts[place + 1:], regions[:place] + regions[place + 1:])
 
     def _register(self, region: Region) -> None:
-        check(region._call(self._client._opened(), region.address, region.bytes, ctypes.byref(region._handle)))
+        region._register(self._client._opened())
         self._add(region)
 
     def _unregister(self, region: Region) -> int:
@@ -268,6 +288,9 @@ class Regions:
 
     def add_gpu(self, memory: GpuMemory) -> Region:
         return self._added(Region(self, memory.owner, memory.address, memory.bytes, is_borrowed=False))
+
+    def add_blocks(self, memory: GpuPieces) -> Region:
+        return self._added(Region(self, memory.owners, 0, memory.bytes, is_borrowed=False, paged=memory.paged))
 
     def _added(self, region: Region) -> Region:
         try:

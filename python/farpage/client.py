@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Callable, Union
 
 import numpy
@@ -24,7 +24,7 @@ from farpage.columns import values_of
 from farpage.counts import Statistics, statistics_of
 from farpage.errors import FarpageTimeoutError, InvalidError
 from farpage.fence import Fence, fetch_with, notification_of
-from farpage.gpu_memory import gpu_memory_of
+from farpage.gpu_memory import gpu_blocks_of, gpu_memory_of
 from farpage.keys import KeySpace, keys_of
 from farpage.loops import completions_here
 from farpage.streams import put_behind
@@ -304,6 +304,15 @@ class Client:
         self._opened()
         memory = gpu_memory_of(buffer)
         return self._regions.add(array_of(buffer)) if memory is None else self._regions.add_gpu(memory)
+
+    def register_blocks(self, pieces: Sequence[Any]) -> Region:
+        """Registers blocks that lie in a GPU's memory in pieces, as an engine's KV cache does: with
+        `Region.blocks()` a page is a whole block. `pieces`: an array of each piece, such as a
+        layer's K, in the order in which a page has their bytes. It is what `register()` takes of a
+        GPU's, its first dimension counts blocks, and only between blocks it may have gaps. All have
+        as many blocks, of the same length, the same step apart. Fails as `register()` does."""
+        self._opened()
+        return self._regions.add_blocks(gpu_blocks_of(pieces))
 
     def fence(self, device: int, pages: int) -> Fence:
         """What streams of a GPU, by its number in CUDA, wait at for fetches of at most so many

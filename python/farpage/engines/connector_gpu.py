@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import functools
+import logging
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import farpage
-from farpage.engines.connector_memory import CacheBlocks, HostBlocks, Layer, are_dense, require_blocks
+from farpage.engines.connector_memory import CacheBlocks, HostBlocks, Landing, Layer, Room, are_dense, require_blocks
+
+if TYPE_CHECKING:
+    from farpage.buffers import Pages
+    from farpage.client import Client
+    from farpage.ticket import Ticket
+
+_log = logging.getLogger("farpage")
 
 
 class GpuBlocks(CacheBlocks):
-    """In a GPU's memory. Pages of layers are fetched straight into it. PyTorch copies what goes
-    through the host: writes come behind the work of vLLM's stream, and reads go beside it, because
-    vLLM has taken what they read."""
+    """In a GPU's memory. Pages are fetched straight into it: those of layers, and whole blocks
+    where those of all layers have one length and one step. PyTorch copies what goes through the
+    host: writes come behind the work of vLLM's stream, and reads go beside it, because vLLM has
+    taken what they read."""
 
     def __init__(self, tensors: Mapping[str, Any], count: int) -> None:
         super().__init__({name: _gpu_layer(name, tensor, count) for name, tensor in tensors.items()}, count)
@@ -52,15 +61,49 @@ class GpuBlocks(CacheBlocks):
         self._torch.cuda.current_stream(self._device).synchronize()
 
     def _span(self, address: int, length: int, layer: Layer) -> Any:
-        return _Span(address, length, layer.memory)
+        return _Bytes(layer.memory, address, (length,), (1,))
+
+    def landing(self, client: Client, load_bytes: int) -> Landing:
+        if len({(layer.length, layer.step) for layer in self.layers}) > 1:
+            return self.staged(client, load_bytes)
+        pieces = [_Bytes(layer.memory, layer.address, (self._count, layer.length), (layer.step, 1)) for layer in self.layers]
+        try:
+            region = client.register_blocks(pieces)
+        except farpage.FarpageError as error:
+            _log.warning("farpage: blocks are loaded through the host's memory, because those of the KV cache cannot be registered: %s", error)
+            return self.staged(client, load_bytes)
+        return StraightBlocks(region, Room(load_bytes // self.block_bytes), self._mark)
+
+    def _mark(self) -> Callable[[], bool]:
+        """What says whether vLLM's stream has ended what it was given until now."""
+        query: Callable[[], bool] = self._torch.cuda.current_stream(self._device).record_event().query
+        return query
 
 
-class _Span:
+class StraightBlocks(Landing):
+    """They come straight into the cache. Nothing that vLLM began before may still use them then,
+    and a block that did not come is vLLM's again once nothing writes to it any more."""
+
+    def __init__(self, region: farpage.Region, room: Room, mark: Callable[[], Callable[[], bool]]) -> None:
+        super().__init__(room)
+        self._region, self._mark = region, mark
+
+    def mark(self) -> Callable[[], bool]:
+        return self._mark()
+
+    def pages(self, numbers: Sequence[int], slots: Sequence[int]) -> Pages:
+        return self._region.blocks(numbers)
+
+    def can_judge(self, ticket: Ticket) -> bool:
+        return ticket.done and ticket.released
+
+
+class _Bytes:
     """Of a GPU's memory, across the tensors that lie there."""
 
-    def __init__(self, address: int, length: int, owner: Any) -> None:
+    def __init__(self, owner: Any, address: int, shape: tuple[int, ...], steps: tuple[int, ...]) -> None:
         self.owner = owner
-        self.__cuda_array_interface__ = {"shape": (length,), "typestr": "|u1", "data": (address, False), "version": 3}
+        self.__cuda_array_interface__ = {"shape": shape, "typestr": "|u1", "data": (address, False), "strides": steps, "version": 3}
 
 
 def _gpu_layer(name: str, tensor: Any, count: int) -> Layer:

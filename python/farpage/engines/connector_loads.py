@@ -6,14 +6,15 @@ from __future__ import annotations
 import collections
 import dataclasses
 import logging
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
 
 import farpage
-from farpage.engines.connector_memory import CacheBlocks, Staging
+from farpage.engines.connector_memory import CacheBlocks, Landing, Room
 from farpage.engines.connector_plan import Blocks, Load, Shard
 from farpage.engines.figures import Figures
 from farpage.engines.guard import tell
@@ -43,8 +44,9 @@ def _took_s(verdicts: Any) -> float:
 @dataclasses.dataclass
 class _Request:
     begun_s: float
-    until_s: float
     waiting: collections.deque[tuple[bytes, int]]  # names and numbers of blocks
+    may_begin: Callable[[], bool] = lambda: True
+    until_s: float = math.inf  # until it may begin, vLLM's own work is in its way
     under_way: int = 0  # blocks
     came: int = 0  # blocks
     took_s: float = 0.0  # from its begin to the last answer
@@ -65,12 +67,13 @@ class _Fetch:
 
 
 class BlockLoads:
-    """A page is a block of all layers. It comes to `staging`, and `poll()` copies it into the
-    cache: nothing else writes there. What has not come by `timeout_s` has failed. One thread uses
-    it."""
+    """A page is a block of all layers. It comes where `landing` says, and is in the cache when
+    `poll()` says that its request has ended. What has not come `timeout_s` after it could begin has
+    failed. One thread uses it."""
 
-    def __init__(self, cache: CacheBlocks, staging: Staging, shard: Shard, timeout_s: float, figures: Figures) -> None:
-        self._cache, self._staging, self._shard, self._timeout_s, self._figures = cache, staging, shard, timeout_s, figures
+    def __init__(self, block_bytes: int, shard: Shard, timeout_s: float, figures: Figures) -> None:
+        self._block_bytes, self._shard, self._timeout_s, self._figures = block_bytes, shard, timeout_s, figures
+        self.landing = Landing(Room(0))  # until there is a client, with whom another is set
         self._requests: dict[str, _Request] = {}
         self._fetches: list[_Fetch] = []
         self._failed: set[int] = set()
@@ -78,17 +81,22 @@ class BlockLoads:
 
     def begin(self, client: farpage.Client | None, blocks: Blocks) -> None:
         now = time.monotonic()
-        self._requests[blocks.request] = _Request(now, now + self._timeout_s, collections.deque(zip(blocks.names, blocks.numbers)))
+        request = _Request(now, collections.deque(zip(blocks.names, blocks.numbers)))
+        self._requests[blocks.request] = request
+        try:
+            request.may_begin = self.landing.mark()
+        except Exception as error:  # as PyTorch tells of an error of the GPU
+            self._refuse(request, error)
         self._go_on(client)
 
     def poll(self, client: farpage.Client | None) -> set[str]:
         """The requests whose loads have ended since the last call. Does not block."""
         fetches, self._fetches = self._fetches, []
         for fetch in fetches:
-            if not fetch.is_judged and fetch.ticket.done:
+            if not fetch.is_judged and self.landing.can_judge(fetch.ticket):
                 self._judge(fetch)
             if fetch.is_judged and fetch.ticket.released:
-                self._staging.give_back(fetch.slots)
+                self.landing.room.give_back(fetch.slots)
             else:
                 self._fetches.append(fetch)
         self._go_on(client)
@@ -112,27 +120,41 @@ class BlockLoads:
     def _go_on(self, client: farpage.Client | None) -> None:
         now = time.monotonic()
         for request in self._requests.values():
+            if request.until_s == math.inf and self._may_begin(request):
+                request.begun_s, request.until_s = now, now + self._timeout_s
             if request.waiting and (client is None or now >= request.until_s):
                 self._fail(request, "unreachable" if client is None else "overdue")
-            while request.waiting and self._staging.free and client is not None:
+            while client is not None and request.waiting and self.landing.room.free and request.until_s < math.inf:
                 self._fetch(client, request, request.until_s - now)
 
-    def _fetch(self, client: farpage.Client, request: _Request, left_s: float) -> None:
-        slots = self._staging.take(len(request.waiting))
-        blocks = [request.waiting[place] for place in range(len(slots))]
+    def _may_begin(self, request: _Request) -> bool:
         try:
-            pages = self._staging.pages(slots, [0], self._cache.block_bytes)
+            return request.may_begin()
+        except Exception as error:
+            self._refuse(request, error)
+            return False
+
+    def _refuse(self, request: _Request, error: Exception) -> None:
+        tell(self, "load", error)
+        self._fail(request, "refused")
+
+    def _fetch(self, client: farpage.Client, request: _Request, left_s: float) -> None:
+        slots = self.landing.room.take(len(request.waiting))
+        blocks = [request.waiting[place] for place in range(len(slots))]
+        numbers = [number for _, number in blocks]
+        try:
+            pages = self.landing.pages(numbers, slots)
             ticket = client.fetch(self._shard.keys([name for name, _ in blocks])[:, 0], pages, timeout_s=left_s)
         except Exception as error:
             if not isinstance(error, farpage.FarpageError):  # which the counts tell
                 tell(self, "load", error)
-            self._staging.give_back(slots)
+            self.landing.room.give_back(slots)
             self._fail(request, "refused")
             return
         for _ in blocks:
             request.waiting.popleft()
         request.under_way += len(blocks)
-        self._fetches.append(_Fetch(request, time.monotonic(), [number for _, number in blocks], slots, ticket))
+        self._fetches.append(_Fetch(request, time.monotonic(), numbers, slots, ticket))
 
     def _fail(self, request: _Request, how: str) -> None:
         self._figures.add("pages", how, len(request.waiting))
@@ -155,8 +177,8 @@ class BlockLoads:
         good = verdicts["verdict"] == READY
         came = numpy.flatnonzero(good).tolist()
         try:
-            self._cache.write([fetch.numbers[place] for place in came], self._staging.rows, [fetch.slots[place] for place in came])
-        except RuntimeError as error:  # as PyTorch says that a GPU has no memory left
+            self.landing.finish([fetch.numbers[place] for place in came], [fetch.slots[place] for place in came])
+        except RuntimeError as error:
             _log.error("farpage: blocks are computed, because they cannot be written: %s", error)
             good[:] = False
             self._figures.add("pages", "refused", len(came))
@@ -165,7 +187,7 @@ class BlockLoads:
         request.came += int(good.sum())
         # It may have waited for room.
         request.took_s = max(request.took_s, fetch.begun_s - request.begun_s + took_s)
-        _count(self._figures, good, verdicts["reason"][verdicts["verdict"] != READY], self._cache.block_bytes, took_s)
+        _count(self._figures, good, verdicts["reason"][verdicts["verdict"] != READY], self._block_bytes, took_s)
 
 
 class LayerLoads:

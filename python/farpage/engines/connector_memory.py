@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -15,6 +15,7 @@ from farpage.buffers import array_of
 if TYPE_CHECKING:
     from farpage.buffers import Pages
     from farpage.client import Client
+    from farpage.ticket import Ticket
 
 
 @dataclasses.dataclass
@@ -92,6 +93,16 @@ class CacheBlocks:
         region = next(each for each in self._regions if each.address <= layer.address < each.address + each.bytes)
         return region.pages(layer.address - region.address + numpy.asarray(numbers, numpy.int64) * layer.step, layer.length)
 
+    def landing(self, client: Client, load_bytes: int) -> Landing:
+        """Where whole blocks come, of which so many bytes are on their way at one time."""
+        return self.staged(client, load_bytes)
+
+    def staged(self, client: Client, load_bytes: int) -> Landing:
+        """The same, by way of the host's memory."""
+        staging = Staging(load_bytes, self.block_bytes)
+        staging.register(client)
+        return StagedBlocks(self, staging)
+
 
 class HostBlocks(CacheBlocks):
     """In the host's memory."""
@@ -140,17 +151,11 @@ def _host_layer(name: str, tensor: Any, count: int) -> Layer:
     return Layer(int(array.__array_interface__["data"][0]), array.strides[0], length, not is_dense, layout, memory)
 
 
-class Staging:
-    """Memory for whole blocks on their way, at least one, registered once. One thread uses it, but
-    for `register()`."""
+class Room:
+    """A slot for each of so many blocks on their way. One thread uses it."""
 
-    def __init__(self, length: int, block_bytes: int) -> None:
-        self.rows = numpy.empty((length // block_bytes, block_bytes), numpy.uint8)
-        self._free = list(range(len(self.rows)))
-        self._region: farpage.Region | None = None
-
-    def register(self, client: Client) -> None:
-        self._region = client.register(self.rows)
+    def __init__(self, slots: int) -> None:
+        self._free = list(range(slots))
 
     @property
     def free(self) -> int:
@@ -163,8 +168,61 @@ class Staging:
     def give_back(self, slots: Iterable[int]) -> None:
         self._free.extend(slots)
 
+
+class Staging(Room):
+    """Memory for whole blocks on their way, at least one, registered once. One thread uses it, but
+    for `register()`."""
+
+    def __init__(self, length: int, block_bytes: int) -> None:
+        super().__init__(length // block_bytes)
+        self.rows = numpy.empty((length // block_bytes, block_bytes), numpy.uint8)
+        self._region: farpage.Region | None = None
+
+    def register(self, client: Client) -> None:
+        self._region = client.register(self.rows)
+
     def pages(self, slots: Sequence[int], firsts: Sequence[int], length: int) -> Pages:
         """Of each slot, so many bytes from each of `firsts` on: slot by slot."""
         assert self._region is not None
         starts = numpy.asarray(slots, numpy.int64)[:, None] * self.rows.shape[1] + numpy.asarray(firsts, numpy.int64)
         return self._region.pages(starts.reshape(-1), length)
+
+
+class Landing:
+    """Where whole blocks come that are loaded, and `room` for those on their way. One thread uses
+    it."""
+
+    def __init__(self, room: Room) -> None:
+        self.room = room
+
+    def mark(self) -> Callable[[], bool]:
+        """What says from now on whether blocks that vLLM wants now may be fetched. Neither
+        blocks."""
+        return lambda: True
+
+    def pages(self, numbers: Sequence[int], slots: Sequence[int]) -> Pages:
+        """Where these blocks are fetched to."""
+        raise NotImplementedError
+
+    def can_judge(self, ticket: Ticket) -> bool:
+        """Whether vLLM may hear what became of a fetch."""
+        return ticket.done
+
+    def finish(self, numbers: Sequence[int], slots: Sequence[int]) -> None:
+        """Of blocks that came. RuntimeError, as PyTorch says that a GPU has no memory left: they
+        are not in the cache."""
+
+
+class StagedBlocks(Landing):
+    """They come to the host's memory, and are copied from there into the cache: nothing else writes
+    there."""
+
+    def __init__(self, cache: CacheBlocks, staging: Staging) -> None:
+        super().__init__(staging)
+        self._cache, self._staging = cache, staging
+
+    def pages(self, numbers: Sequence[int], slots: Sequence[int]) -> Pages:
+        return self._staging.pages(slots, [0], self._cache.block_bytes)
+
+    def finish(self, numbers: Sequence[int], slots: Sequence[int]) -> None:
+        self._cache.write(numbers, self._staging.rows, slots)

@@ -30,14 +30,13 @@ class WorkerSide:
             require_a_page(cache.block_bytes, load_bytes=settings.load_bytes)
         if stores:
             require_a_page(cache.block_bytes, store_bytes=settings.store_bytes)
-        self._staged: list[Staging] = []
         self._layers = LayerLoads(cache, self.shard, settings.timeout_s, figures) if is_layered else None
-        self._blocks: BlockLoads | None = None
+        self._blocks = BlockLoads(cache.block_bytes, self.shard, settings.timeout_s, figures) if not is_layered and loads else None
+        self._staging: Staging | None = None
         self._stores: Stores | None = None
-        if not is_layered and loads:
-            self._blocks = BlockLoads(cache, self._staging(settings.load_bytes), self.shard, settings.timeout_s, figures)
         if stores:
-            self._stores = Stores(cache, self._staging(settings.store_bytes), self.shard, settings.store_timeout_ms / 1000, figures)
+            self._staging = Staging(settings.store_bytes, cache.block_bytes)
+            self._stores = Stores(cache, self._staging, self.shard, settings.store_timeout_ms / 1000, figures)
         self._ending: set[str] = set()
         self._loaded: set[str] = set()
         self._failed: set[int] = set()
@@ -47,18 +46,18 @@ class WorkerSide:
             client["ahead"] = {"page_bytes": self._page_bytes, **client["ahead"]}
         self.connection = Connection(client, self._prepare, self.shard.space)
 
-    def _staging(self, length: int) -> Staging:
-        self._staged.append(Staging(length, self._cache.block_bytes))
-        return self._staged[-1]
-
     def _prepare(self, client: farpage.Client) -> None:
         if client.page_bytes < self._page_bytes:
             raise farpage.InvalidError(f"pages of vLLM's have {self._page_bytes} bytes, and the nodes' pages {client.page_bytes}: start the nodes with "
                                        f"--page-bytes {self._page_bytes}, or set a smaller --block-size or \"pages\": \"layer\"")
-        for staging in self._staged:
-            staging.register(client)
+        if self._staging is not None:
+            self._staging.register(client)
         if self._layers is not None:
             self._cache.register(client)
+        if self._blocks is not None:
+            # Fetches into a GPU's memory take nothing that was fetched ahead.
+            land = self._cache.staged if "ahead" in self._settings.client else self._cache.landing
+            self._blocks.landing = land(client, self._settings.load_bytes)
 
     # ---- A step
 

@@ -195,19 +195,16 @@ class GpuTest(GpuCase):
 
     def test_a_tensor_on_a_gpu_is_taken_by_its_address(self):
         class Tensor:
-            device = types.SimpleNamespace(type="cuda")
+            device, shape = types.SimpleNamespace(type="cuda"), (2, PAGE_BYTES // 4)
 
-            def __init__(self, address, is_whole=True):
-                self.address, self.is_whole = address, is_whole
-
-            def is_contiguous(self):
-                return self.is_whole
+            def __init__(self, address, steps=(PAGE_BYTES // 4, 1)):
+                self.address, self.steps = address, steps
 
             def data_ptr(self):
                 return self.address
 
-            def numel(self):
-                return PAGE_BYTES // 2
+            def stride(self):
+                return self.steps
 
             def element_size(self):
                 return 2
@@ -216,7 +213,7 @@ class GpuTest(GpuCase):
             with self.client.register(Tensor(self.address)) as region:
                 self.assertEqual((region.address, region.bytes), (self.address, PAGE_BYTES))
             with self.assertRaisesRegex(farpage.InvalidError, "not contiguous"):
-                self.client.register(Tensor(self.address, is_whole=False))
+                self.client.register(Tensor(self.address, (PAGE_BYTES, 1)))
 
 
 if __name__ == "__main__":

@@ -143,8 +143,9 @@ class CacheBlocksTest(unittest.TestCase):
 class BlockLoadsTest(ConnectorCase):
     def loads(self, client, room):
         cache = self.cache(client)
-        staging = self.staging(cache, client, room)
-        return BlockLoads(cache, staging, Shard(SPACE, 1), TIMEOUT_S, self.figures), cache, staging
+        loads = BlockLoads(cache.block_bytes, Shard(SPACE, 1), TIMEOUT_S, self.figures)
+        loads.landing = cache.landing(client, room * cache.block_bytes)
+        return loads, cache, loads.landing.room
 
     def test_memory_is_used_again_once_nothing_writes_to_it(self):
         ticket = FakeTicket([RECOMPUTE])

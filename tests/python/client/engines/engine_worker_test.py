@@ -80,6 +80,15 @@ class WorkerSideTest(ConnectorCase):
         self.worker(None)
         self.assertEqual(self.connection.call_args.args[0], {})
 
+    def test_blocks_that_are_fetched_ahead_come_by_way_of_the_hosts_memory(self):
+        for settings, way in (({}, "landing"), ({"ahead": {"pages": 8}}, "staged")):
+            client = Client()
+            worker = self.worker(None, **settings)
+            with mock.patch.object(worker._cache, "landing") as landing, mock.patch.object(worker._cache, "staged") as staged:
+                worker._prepare(client)
+            self.assertIs(worker._blocks.landing, {"landing": landing, "staged": staged}[way].return_value)
+            self.assertEqual(landing.call_args_list + staged.call_args_list, [mock.call(client, 4 * BLOCK_BYTES)])
+
     # ---- Loads
 
     def test_a_load_of_blocks_ends_beside_the_steps(self):
@@ -148,7 +157,9 @@ class WorkerSideTest(ConnectorCase):
                     worker.save(Plan(stores=[blocks(3)]))
                     self.assertEqual((worker.ended(), worker.take_failed()), ((set(), {"r"} if pages == "block" else set()), {1, 2}))
             self.assertEqual(len(said.output), 2, said.output)
-            self.assertEqual((worker.figures.of("pages")["stored"], [staging.free for staging in worker._staged]), (0, [2] if pages == "layer" else [4, 2]))
+            self.assertEqual((worker.figures.of("pages")["stored"], worker._staging.free), (0, 2))
+            if pages == "block":
+                self.assertEqual(worker._blocks.landing.room.free, 4)
 
     def test_a_ticket_that_throws_is_a_miss(self):
         for pages in FORMS:
@@ -176,7 +187,7 @@ class WorkerSideTest(ConnectorCase):
         with self.assertLogs("farpage", "ERROR"):
             worker.ended()
         self.assertEqual((worker.figures.of("pages")["not stored"], worker.figures.of("pages")["stored"]), (1, 1))
-        self.assertEqual([staging.free for staging in worker._staged], [4, 2])
+        self.assertEqual(worker._staging.free, 2)
 
     def test_a_finished_request_ends_once_its_blocks_were_read(self):
         ticket = FakeTicket(codes=[OK, OK])

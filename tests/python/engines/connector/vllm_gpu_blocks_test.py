@@ -2,8 +2,10 @@
 tensors of a CPU, since there is no GPU. Streams are stand-ins."""
 
 import contextlib
+import ctypes
 import pathlib
 import sys
+import types
 import unittest
 from unittest import mock
 
@@ -33,6 +35,15 @@ def caches():
             "bytes": {"a": torch.randint(0, 256, (BLOCKS, 24), dtype=torch.uint8)}}
 
 
+def block_in(pieces, number):
+    """The bytes of a block, as the GPU would gather them."""
+    block = b""
+    for piece in pieces:
+        said = piece.__cuda_array_interface__
+        block += ctypes.string_at(said["data"][0] + number * said["strides"][0], said["shape"][1])
+    return numpy.frombuffer(block, numpy.uint8)
+
+
 class GpuBlocksTest(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(7)
@@ -51,6 +62,30 @@ class GpuBlocksTest(unittest.TestCase):
                 gpu.read([6, 0, 3], ours, [4, 1, 0])
                 assert_bytes((ours == wanted).all(), name)
                 self.assertTrue(wanted[[4, 1, 0]].any(axis=1).all() and not wanted[[2, 3]].any())
+
+    def test_a_block_in_pieces_has_the_bytes_that_are_read(self):
+        def register_blocks(pieces):
+            registered.append(pieces)
+            return types.SimpleNamespace()
+
+        for name, tensors in caches().items():
+            if name == "two layers":  # which have two lengths
+                continue
+            with self.subTest(name):
+                registered = []
+                gpu = GpuBlocks(tensors, BLOCKS)
+                gpu.landing(types.SimpleNamespace(register_blocks=register_blocks), gpu.block_bytes)
+                wanted = numpy.zeros((BLOCKS, gpu.block_bytes), numpy.uint8)
+                gpu.read(list(range(BLOCKS)), wanted, list(range(BLOCKS)))
+                for number in range(BLOCKS):
+                    assert_bytes((block_in(registered[0], number) == wanted[number]).all(), name)
+
+    def test_the_mark_is_an_event_on_vllms_stream(self):
+        gpu = GpuBlocks(caches()["bytes"], BLOCKS)
+        with mock.patch.object(torch.cuda, "current_stream") as stream:
+            may_begin = gpu._mark()
+        stream.assert_called_once_with(torch.device("cpu"))
+        self.assertIs(may_begin, stream.return_value.record_event.return_value.query)
 
     def test_blocks_are_written_as_they_were_read_and_no_other_is(self):
         for name, tensors in caches().items():
