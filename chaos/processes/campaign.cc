@@ -46,7 +46,9 @@ double seconds_since(uint64_t begin_ns) {
 class Campaign {
  public:
   Campaign(const CampaignOptions& options, const std::string& folder, const Program& program)
-      : program_(program), longer_(slowness(options.plan.nodes)), keys_(kKept, kRemovable) {
+      : program_(program),
+        longer_(slowness(options.plan.nodes)),
+        keys_(kKept, kRemovable, options.destination == Destination::kGpuBlocks) {
     result_.options = options;
     fleet_options_.has_network = options.has_network;
     fleet_options_.nodes = options.plan.nodes;

@@ -26,7 +26,7 @@ using chaos::kind_rows;
 using chaos::sum_of;
 
 constexpr size_t kMostFindings = 20;  // that are told
-constexpr std::array<const char*, 3> kDestinations = {"host", "gpu", "gpu-unchecked"};
+constexpr std::array<const char*, 4> kDestinations = {"host", "gpu", "gpu-unchecked", "gpu-blocks"};
 
 // Sorted; empty: 0.
 double quantile(std::vector<double> values, double part) {

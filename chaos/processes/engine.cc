@@ -24,14 +24,15 @@ void nap(uint64_t ns) {
 
 }  // namespace
 
-Keys::Keys(size_t kept_count, size_t removable_count) : kept(kept_count) {
+Keys::Keys(size_t kept_count, size_t removable_count, bool have_one_length)
+    : kept(kept_count), have_one_length(have_one_length) {
   for (size_t key = 0; key < kept_count + removable_count; ++key) {
     all.push_back(make_page_key("processes", std::to_string(key)));
   }
 }
 
 uint64_t Keys::length(size_t key, uint64_t page_bytes) const {
-  return length_of(key, page_bytes);
+  return have_one_length ? page_bytes : length_of(key, page_bytes);
 }
 
 Result<std::unique_ptr<Engine>> Engine::make(std::string name, std::shared_ptr<Client> client,
@@ -40,11 +41,10 @@ Result<std::unique_ptr<Engine>> Engine::make(std::string name, std::shared_ptr<C
                                              Destination destination) {
   std::unique_ptr<GpuFrames> gpu;
   if (destination != Destination::kHost) {
-    const bool check_copies = destination == Destination::kGpu;
     const auto failed = [&checker, name](std::string why) {
       checker.add(FindingKind::kUnfinished, fmt::format("{}: {}", name, why));
     };
-    auto made = GpuFrames::make(*client, kFrames, page_bytes, check_copies, failed);
+    auto made = GpuFrames::make(*client, kFrames, page_bytes, destination, failed);
     if (!made) return tl::unexpected(made.error());
     gpu = std::move(*made);
   }
@@ -151,6 +151,7 @@ std::vector<PageVerdict> Engine::fetch(std::span<const size_t> keys, uint64_t in
     running.pages.push_back(page);
   }
   running.verdicts.resize(running.requests.size());
+  if (gpu_ != nullptr) gpu_->await_fills();
   const ProcessorWait processor;
   const uint64_t deadline_ns = now_ns() + in_ns;
   begin(running, deadline_ns, hedge);

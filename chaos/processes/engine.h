@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "chaos/processes/checker.h"
+#include "chaos/processes/destination.h"
 #include "chaos/processes/gpu_frames.h"
 #include "chaos/processes/lateness.h"
 #include "report/processor_wait.h"
@@ -25,17 +26,16 @@ namespace farpage::processes {
 // among them, the first half, are put only by who looks for them: nobody's later put can hide that
 // one was lost.
 struct Keys {
-  Keys(size_t kept_count, size_t removable_count);
+  // `have_one_length`: all pages have the nodes' length, and not each key its own.
+  Keys(size_t kept_count, size_t removable_count, bool have_one_length = false);
 
   std::vector<PageKey> all;
   size_t kept;
+  bool have_one_length;
   size_t still() const { return kept / 2; }
 
   uint64_t length(size_t key, uint64_t page_bytes) const;
 };
-
-// Whose memory pages are fetched into. kGpuUnchecked: the GPU does not look at what copies bring.
-enum class Destination : uint8_t { kHost, kGpu, kGpuUnchecked };
 
 // A client of a real fleet, which judges all that it is answered: after start() on a thread of its
 // own, before that and without it on its caller's.

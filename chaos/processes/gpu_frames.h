@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "base/status.h"
+#include "chaos/processes/destination.h"
 #include "client/gpu/gpu_runners.h"
 #include "client/runner/ticket.h"
 #include "client/runner/write_runner.h"
 #include "sim/page_frames.h"
 #include "tier/client.h"
 #include "transport/cuda/gpu_context.h"
-#include "transport/cuda/pinned_memory.h"
+#include "transport/cuda/memory/pinned_memory.h"
 
 namespace farpage::processes {
 
@@ -26,7 +27,7 @@ class GpuFrames final : public DeviceFrames {
   // `failed`: told what the driver has refused. `client` outlives it. kNotFound, kUnavailable: no
   // driver, or no GPU.
   static Result<std::unique_ptr<GpuFrames>> make(Client& client, size_t frames, uint64_t page_bytes,
-                                                 bool check_copies,
+                                                 Destination destination,
                                                  std::function<void(std::string)> failed);
   // Waits for fetches that are not released.
   ~GpuFrames() override;
@@ -34,6 +35,8 @@ class GpuFrames final : public DeviceFrames {
   Slice slice(size_t frame, uint64_t bytes) const {
     return region_.slice(frame * page_bytes_, bytes);
   }
+  // Before a fetch into frames that were filled: no work on the GPU uses them then.
+  void await_fills();
   Ticket fetch(std::span<const PageRequest> requests, uint64_t deadline_ns);
 
   void fill(size_t frame, std::byte value) override;
@@ -41,15 +44,21 @@ class GpuFrames final : public DeviceFrames {
 
  private:
   GpuFrames(Client& client, std::shared_ptr<const cuda::GpuContext> context,
-            cuda::PinnedMemory bytes, uint64_t page_bytes, bool check_copies,
+            cuda::PinnedMemory bytes, size_t frames, uint64_t page_bytes, Destination destination,
             std::function<void(std::string)> failed);
-  Result<void> start(size_t frames);
+  Result<void> start();
   void expect(int result, const char* what);
-  uint64_t address(size_t frame) const { return address_ + frame * page_bytes_; }
+  // Where a frame's pieces lie: those of one number of all frames side by side.
+  uint64_t address(size_t piece, size_t frame) const {
+    return address_ + (piece * frames_ + frame) * piece_bytes_;
+  }
 
   const std::shared_ptr<const cuda::GpuContext> context_;
   const cuda::Driver& driver_;
+  const size_t frames_;
   const uint64_t page_bytes_;
+  const size_t pieces_;  // of a frame
+  const uint64_t piece_bytes_;
   std::function<void(std::string)> failed_;
   cuda::PinnedMemory bytes_;  // that were read
   cuda::Stream stream_ = nullptr;

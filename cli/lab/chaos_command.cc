@@ -26,6 +26,7 @@ namespace {
 constexpr const char* kHost = "host";
 constexpr const char* kGpu = "gpu";
 constexpr const char* kGpuUnchecked = "gpu-unchecked";
+constexpr const char* kGpuBlocks = "gpu-blocks";
 
 struct ChaosArguments {
   chaos::CampaignOptions campaign;
@@ -112,8 +113,8 @@ void add_processes_options(CLI::App& app, CLI::Option* processes, std::string& d
   app.add_option("--destination", destination,
                  "Memory that the processes' pages are fetched into: host, or gpu, which takes "
                  "CUDA's driver and the first GPU; gpu-unchecked: whose copies the GPU does not "
-                 "check")
-      ->transform(CLI::IsMember({kHost, kGpu, kGpuUnchecked}))
+                 "check; gpu-blocks: in pieces, as in an engine's KV cache")
+      ->transform(CLI::IsMember({kHost, kGpu, kGpuUnchecked, kGpuBlocks}))
       ->type_name("PLACE")
       ->capture_default_str()
       ->needs(processes);
@@ -175,6 +176,7 @@ void add_chaos_command(CLI::App& app, int& exit_code) {
     arguments->of_processes.destination =
         arguments->destination == kGpu            ? processes::Destination::kGpu
         : arguments->destination == kGpuUnchecked ? processes::Destination::kGpuUnchecked
+        : arguments->destination == kGpuBlocks    ? processes::Destination::kGpuBlocks
                                                   : processes::Destination::kHost;
     exit_code = run_chaos(*arguments);
   });

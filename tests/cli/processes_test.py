@@ -109,6 +109,18 @@ class ProcessesTest(Case):
         self.assertGreater(answer["pages_recompute_by_reason"]["corrupt"], 0)
         self.assertGreater(answer["pages_ready"], 500)
 
+    @unittest.skipUnless(os.environ.get("FARPAGE_HAS_KERNELS") == "1", "this farpage was built without kernels for GPUs")
+    def test_blocks_of_a_gpus_paged_memory_get_no_spoiled_byte(self):
+        result, answer, driver = self.attack_gpu(6, "--disturbances", 10, destination="gpu-blocks", FARPAGE_FAKE_SPOIL_EVERY="300",
+                                                 FARPAGE_FAKE_DELAY_US="200")
+        self.assertIsNotNone(answer, result.stderr)
+        self.assertEqual({finding: answer[finding] for finding in FINDINGS}, dict.fromkeys(FINDINGS, 0), result.stdout)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(answer["destination"], "gpu-blocks")
+        self.assertGreater(answer["pages_recompute_by_reason"]["corrupt"], 0)
+        self.assertGreater(answer["pages_ready"], 500)
+        self.assertEqual((driver["device_ranges"], driver["modules"], driver["operations"], driver["broken_rules"]), (0, 0, 0, 0), driver)
+
     def test_no_driver_is_a_sentence(self):
         self.environment["LD_LIBRARY_PATH"] = str(self.folder)
         (self.folder / "libcuda.so.1").write_text("")

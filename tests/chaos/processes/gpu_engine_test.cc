@@ -98,10 +98,37 @@ TEST_F(ProcessesGpuEngine, WithoutADriverThatWorksIsASentence) {
   EXPECT_NE(refused.error().message.find("memory of the GPU"), std::string::npos);
 }
 
+TEST_F(ProcessesGpuEngine, FindsNothingInBlocksWhereNothingIsWrong) {
+  start({.seed = 3, .delay_us = 300});
+  const Keys keys(32, 8, true);
+  const auto engine = Engine::make("client", cluster_.connect(), checker_, keys,
+                                   cluster_.options().page_bytes, 1, Destination::kGpuBlocks)
+                          .value();
+  engine->put(some_, kLongNs);
+  for (const PageVerdict& page : engine->fetch(some_, kLongNs)) {
+    EXPECT_EQ(page.verdict, Verdict::kReady);
+  }
+  EXPECT_TRUE(finish(*engine));
+  expect_nothing_found();
+}
+
+TEST_F(ProcessesGpuEngine, FramesOfBlocksLieInPieces) {
+  const auto client = cluster_.connect();
+  const auto frames = GpuFrames::make(*client, 3, 64, Destination::kGpuBlocks,
+                                      [](const std::string& why) { ADD_FAILURE() << why; });
+  ASSERT_TRUE(frames);
+  for (size_t frame = 0; frame < 3; ++frame) (*frames)->fill(frame, std::byte(frame + 1));
+  std::vector<std::byte> bytes(64);
+  for (size_t frame = 0; frame < 3; ++frame) {
+    (*frames)->read(frame, bytes);
+    EXPECT_EQ(bytes, std::vector<std::byte>(64, std::byte(frame + 1)));
+  }
+}
+
 TEST_F(ProcessesGpuEngine, FramesAreThoseOfTheDevice) {
   const auto client = cluster_.connect();
-  const auto frames =
-      GpuFrames::make(*client, 3, 64, true, [](const std::string& why) { ADD_FAILURE() << why; });
+  const auto frames = GpuFrames::make(*client, 3, 64, Destination::kGpu,
+                                      [](const std::string& why) { ADD_FAILURE() << why; });
   ASSERT_TRUE(frames);
   for (size_t frame = 0; frame < 3; ++frame) (*frames)->fill(frame, std::byte(frame + 1));
   std::vector<std::byte> bytes(64);
