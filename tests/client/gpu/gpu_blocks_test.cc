@@ -8,6 +8,7 @@
 #include <array>
 #include <string>
 
+#include "client/gpu/paged_region.h"
 #include "client/gpu/stream_fence.h"
 #include "transport/cuda/copies/page_scatter.h"
 
@@ -177,6 +178,39 @@ TEST_F(GpuBlocksFetch, AnErrorThatLeavesTheCopiesOpenChangesNothing) {
   EXPECT_EQ(fake_->live().operations, 0);
   EXPECT_EQ(fetch_all().ready, kStored);
   until([this] { return checked() == kStored; });
+}
+
+// One turn of the GPU's thread would last: so a portion has the fewer pages the more copies each
+// is.
+TEST_F(GpuBlocksFetch, PagesOfManyPiecesComeInShortPortions) {
+  testing::internal::CaptureStderr();
+  open_with({});
+  blocks_ = {};
+  free_on_gpu_now();
+  shape_ = {.piece_bytes = 1, .layers = kPageBytes / 2, .gap_bytes = 0, .count = kStored};
+  memory_ = allocate(kPageBytes * kStored);
+  pieces_.clear();
+  for (uint64_t i = 0; i < kPageBytes; ++i) pieces_.push_back(memory_ + i * kStored);
+  cuda::GpuBlocks bytes = described();
+  bytes.block_stride = 1;
+  blocks_ = tier_->register_gpu_blocks(bytes).value();
+  EXPECT_EQ(paged_region(blocks_.slice(0, kPageBytes))->portion_pages(), 1u);
+  EXPECT_TRUE(are_ready(tier_->fetch(requests(3), kTimeoutUs).value()));
+  const auto seen = on_gpu(memory_, kPageBytes * kStored);
+  for (uint64_t number = 0; number < kStored; ++number) {
+    size_t page = 0;
+    while (page < 3 && place(page) != number) ++page;
+    for (uint64_t i = 0; i < kPageBytes; ++i) {
+      ASSERT_EQ(seen[i * kStored + number], page < 3 ? sources_->page(page)[i] : kUntouched);
+    }
+  }
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("kernels move 16 bytes at a time"));
+}
+
+TEST_F(GpuBlocksFetch, PagesOfFewPiecesComeInLongPortions) {
+  open_with({});
+  EXPECT_EQ(paged_region(blocks_.slice(0, kPageBytes))->portion_pages(), 64u);
+  EXPECT_EQ(paged_region(blocks_.slice(0, kPageBytes))->portion_bytes(), 256 * kKiB);
 }
 
 TEST_F(GpuBlocksFetch, CopiesTakePagesOfAnyLengthToTheirBlocks) {

@@ -127,6 +127,23 @@ TEST_F(CopyQueueOverFake, ADriverThatTakesNoBatchesGetsEachCopy) {
   EXPECT_EQ(fake_->calls("cuMemcpyHtoDAsync_v2"), Scattered::kCopies);
 }
 
+// Memory that goes on may be of two allocations, across which a driver need not copy.
+TEST_F(CopyQueueOverFake, ACopyThatGoesOnIsAPartOfTheOneBeforeUnlessItIsToStandApart) {
+  constexpr uint64_t kHalf = kBytes / 2;
+  for (const bool is_apart : {false, true}) {
+    const uint64_t before = fake_->calls("cuMemcpyHtoDAsync_v2");
+    queue_->begin(0, CopyTo::kDevice);
+    queue_->add({from_, to_, kHalf});
+    const Copy next = {from_ + kHalf, to_ + kHalf, kHalf};
+    is_apart ? queue_->add_apart(next) : queue_->add(next);
+    queue_->end();
+    EXPECT_EQ(end_of_batch(), BatchState::kCopied);
+    EXPECT_TRUE(has_arrived());
+    EXPECT_EQ(fake_->calls("cuMemcpyHtoDAsync_v2") - before, is_apart ? 0u : 1u);
+  }
+  EXPECT_EQ(fake_->calls("cuMemcpyBatchAsync_v2"), 1u);
+}
+
 TEST_F(CopyQueueOverFake, ABatchThatTheDriverRefusesAsAWholeHasFailed) {
   fake_->fail_call("cuMemcpyBatchAsync_v2", 1, kInvalidValue);
   queue_->start(0, CopyTo::kDevice, Scattered().copies(from_, to_));
