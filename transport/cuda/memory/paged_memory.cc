@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <compare>
 #include <string>
 #include <utility>
 
@@ -79,14 +78,13 @@ uint64_t span_of(const GpuBlocks& blocks) {
 struct Piece {
   uint64_t address = 0;
   size_t number = 0;
-  friend auto operator<=>(const Piece&, const Piece&) = default;
 };
 
 // By address.
 std::vector<Piece> sorted_pieces(const GpuBlocks& blocks) {
   std::vector<Piece> sorted;
   for (size_t i = 0; i < blocks.pieces.size(); ++i) sorted.push_back({blocks.pieces[i], i});
-  std::ranges::sort(sorted);
+  std::ranges::sort(sorted, {}, &Piece::address);
   return sorted;
 }
 
