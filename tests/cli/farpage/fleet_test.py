@@ -127,6 +127,8 @@ class FleetTest(EtcdFleet, Case):
     def test_an_upgrade_begins_with_a_whole_fleet(self):
         etcd = Etcd(self)
         nodes = self.start_fleet(etcd, NAMES)
+        # What waits for pages would be told before a silent node.
+        self.assertTrue(wait_until(lambda: self.is_whole(etcd, len(NAMES))))
         before = self.incarnations({name: nodes[name] for name in "ac"})
         stop(nodes["b"].pid)
         self.addCleanup(nodes["b"].send_signal, signal.SIGCONT)
