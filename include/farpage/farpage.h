@@ -276,8 +276,8 @@ FARPAGE_API farpage_code_t farpage_register_gpu_blocks(farpage_t* client,
 // memory that was registered. 0: an error.
 FARPAGE_API uint64_t farpage_region_address(const farpage_region_t* region);
 // Ends the registration and frees the handle. FARPAGE_BUSY: a ticket lends memory of it: wait until
-// that is released, and try again; the region is as it was. Does not block, but for blocks. Null:
-// nothing.
+// that is released, and try again; the region is as it was. Does not block, unless
+// it has blocks. Null: nothing.
 FARPAGE_API farpage_code_t farpage_unregister(farpage_region_t* region);
 
 // ---- Fences: what streams of a GPU wait at for the verdicts of a fetch, and where kernels see

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "tests/client/gpu/gpu_client.h"
-#include "tests/support/recorded_metrics.h"
 
 namespace farpage {
 
@@ -106,13 +105,6 @@ class GpuBlocksClient : public GpuClient {
     }
     return true;
   }
-  uint64_t metric(const char* name) const {
-    RecordedMetrics metrics;
-    tier_->client().describe(metrics);
-    return static_cast<uint64_t>(metrics.values.at(name));
-  }
-  uint64_t checked() const { return metric("farpage_client_gpu_checked_pages_total"); }
-  uint64_t spoiled() const { return metric("farpage_client_gpu_spoiled_pages_total"); }
 
   static constexpr size_t kStored = 24;
   BlockShape shape_;

@@ -6,7 +6,6 @@
 
 #include "client/gpu/stream_fence.h"
 #include "tests/client/gpu/gpu_client.h"
-#include "tests/support/recorded_metrics.h"
 
 namespace farpage {
 namespace {
@@ -57,13 +56,6 @@ class GpuChecks : public GpuClient {
     }
     return found;
   }
-  uint64_t metric(const char* name) const {
-    RecordedMetrics metrics;
-    tier_->client().describe(metrics);
-    return static_cast<uint64_t>(metrics.values.at(name));
-  }
-  uint64_t checked() const { return metric("farpage_client_gpu_checked_pages_total"); }
-  uint64_t spoiled() const { return metric("farpage_client_gpu_spoiled_pages_total"); }
 
   Region region_;
   std::optional<Pages> sources_;

@@ -12,6 +12,7 @@
 
 #include "tests/client/farpage_pages.h"
 #include "tests/support/cluster.h"
+#include "tests/support/recorded_metrics.h"
 #include "tests/transport/cuda/fake/fake_fixture.h"
 
 namespace farpage {
@@ -111,6 +112,14 @@ class GpuClient : public FakeDriverTest {
     return std::ranges::equal(on_gpu(address_of(region, place)), pages.page(page));
   }
 
+  // Counts of this client.
+  uint64_t metric(const char* name) const {
+    RecordedMetrics metrics;
+    tier_->client().describe(metrics);
+    return static_cast<uint64_t>(metrics.values.at(name));
+  }
+  uint64_t checked() const { return metric("farpage_client_gpu_checked_pages_total"); }
+  uint64_t spoiled() const { return metric("farpage_client_gpu_spoiled_pages_total"); }
   // Until it is so; the test hangs, and ends by its limit, if it never is.
   static void until(const std::function<bool()>& is_so) {
     while (!is_so()) std::this_thread::yield();
