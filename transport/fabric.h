@@ -22,6 +22,9 @@ struct Capabilities {
   bool checksums_landing = false;  // fills Completion::crc where Operation::wants_crc
   // A node can take up a client's offer, and write from its own readable regions: it can push.
   bool pushes = false;
+  // register_local() takes memory of a device, for a host whose drivers can do that: reads land
+  // there, and writes come from there.
+  bool reaches_devices = false;
   uint32_t max_in_flight = 0;  // operations of one initiator that have not been polled
 };
 

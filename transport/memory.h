@@ -22,6 +22,9 @@ struct MemoryRange {
   std::byte* data = nullptr;
   uint64_t bytes = 0;
   MemoryPlace place = {};
+  // Of a device's memory: a dma-buf that begins at `data`, which the caller may close once it is
+  // registered. -1: none, and a backend needs the help of the device's kernel driver.
+  int dma_buf = -1;
 };
 
 // A view of a part of one region: where a read lands, or what a write takes. Valid while its region

@@ -52,12 +52,20 @@ inline constexpr unsigned kRegisterPortable = 1;
 inline constexpr unsigned kRegisterDeviceMap = 2;  // and of cuMemHostAlloc
 inline constexpr unsigned kRegisterReadOnly = 8;
 inline constexpr unsigned kWaitGreaterOrEqual = 0;
+inline constexpr unsigned kWaitFlush = 1u << 30;
 inline constexpr int kCaptureRelaxed = 2;
+inline constexpr int kDmaBufDescriptor = 1;  // CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD
+inline constexpr int kFlushCurrentContext = 0;
+inline constexpr int kFlushToOwner = 100;
 
 // Of CUdevice_attribute and CUfunction_attribute.
 inline constexpr int kComputeMajor = 75;
 inline constexpr int kSharedBytesPerBlock = 97;  // that a kernel can ask for
 inline constexpr int kReadOnlyRegistration = 113;
+inline constexpr int kNicsReach = 116;       // GPUDirect RDMA
+inline constexpr int kFlushOptions = 117;    // bits: by the host 1, in streams 2
+inline constexpr int kWritesOrdering = 118;  // of NICs: none 0, for the owner 100, for all 200
+inline constexpr int kDmaBufs = 124;
 inline constexpr int kMostDynamicSharedBytes = 8;
 
 // The entry points of that library, which stays loaded until the process ends. Any thread. It fails

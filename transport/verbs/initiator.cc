@@ -137,7 +137,7 @@ void VerbsInitiator::fill(size_t path, size_t most) {
     const uint16_t number = unsent_.front();
     Flight& flight = flights_[number];
     flight.path = static_cast<uint8_t>(path);
-    const bool may = may_begin(flight.operation, end_.keys->live());
+    const bool may = end_.keys->may_begin(flight.operation);
     if (refusals_.refuses(flight.operation, may)) {
       unsent_.pop();
       flight.refused = true;
@@ -214,7 +214,7 @@ void VerbsInitiator::add_merged(SendQueue& queue) {
     if (!is_read(operation) || !is_read(next) || operation.alone || next.alone ||
         next.remote.index != operation.remote.index ||
         next.remote_offset != operation.remote_offset + operation.bytes() ||
-        bytes + next.bytes() > kPartBytes || !may_begin(next, end_.keys->live())) {
+        bytes + next.bytes() > kPartBytes || !end_.keys->may_begin(next)) {
       break;
     }
   } while (true);

@@ -7,7 +7,6 @@
 #include <cerrno>
 
 #include "base/units.h"
-#include "transport/host_memory.h"
 #include "transport/peer_memory.h"
 
 namespace farpage::verbs {
@@ -28,9 +27,22 @@ constexpr int flags_of(Access access) {
 
 constexpr const char* kTooManyRegions = "too many regions of local memory are registered";
 
-tl::unexpected<Error> fail_to_register(int error, ibv_context* context, uint64_t bytes) {
-  const std::string what = fmt::format("cannot register {} with the RDMA device {}",
-                                       format_bytes(bytes), ::ibv_get_device_name(context->device));
+// What each of the two ways to a GPU's memory needs.
+const char* what_it_needs(const MemoryRange& range) {
+  if (range.dma_buf >= 0) return "the RDMA device's driver has to take dma-bufs (Linux 5.12)";
+  return "without a dma-buf it needs NVIDIA's peer memory module (modprobe nvidia-peermem)";
+}
+
+tl::unexpected<Error> fail_to_register(int error, ibv_context* context, const MemoryRange& range) {
+  const bool is_host = range.place.is_host();
+  const std::string what = fmt::format(
+      "cannot register {}{} with the RDMA device {}", format_bytes(range.bytes),
+      is_host ? "" : " of " + place_name(range.place), ::ibv_get_device_name(context->device));
+  if (!is_host) {
+    const Error failed = fail_errno(error, what).value();
+    return fail(Code::kInvalid, fmt::format("{}: {}; or register host memory and copy from there",
+                                            failed.message, what_it_needs(range)));
+  }
   rlimit limit = {};
   const bool limited = ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
   if (limited && (error == ENOMEM || error == EAGAIN || error == EPERM)) {
@@ -42,17 +54,25 @@ tl::unexpected<Error> fail_to_register(int error, ibv_context* context, uint64_t
   return fail_errno(error, what);
 }
 
+constexpr uint32_t number_of(MemoryPlace place) {
+  return static_cast<uint32_t>(place.kind) << 16 | static_cast<uint16_t>(place.device);
+}
+
+// By its address, as the device's work requests name it.
+ibv_mr* register_range(ibv_pd* domain, const MemoryRange& range, int flags) {
+  if (range.dma_buf < 0) return ibv_reg_mr(domain, range.data, range.bytes, flags);
+  const auto address = reinterpret_cast<uint64_t>(range.data);
+  return ::ibv_reg_dmabuf_mr(domain, 0, range.bytes, address, range.dma_buf, flags);
+}
+
 }  // namespace
 
 Result<Registration> Registration::make(std::span<ibv_pd* const> domains, const MemoryRange& range,
                                         Access access) {
-  if (auto is_host = require_host_memory(range.place); !is_host) {
-    return tl::unexpected(is_host.error());
-  }
   Registration registration;
   for (ibv_pd* domain : domains) {
-    ibv_mr* key = ::ibv_reg_mr(domain, range.data, range.bytes, flags_of(access));
-    if (key == nullptr) return fail_to_register(errno, domain->context, range.bytes);
+    ibv_mr* key = register_range(domain, range, flags_of(access));
+    if (key == nullptr) return fail_to_register(errno, domain->context, range);
     registration.keys_[registration.count_++] = key;
   }
   return registration;
@@ -107,7 +127,9 @@ struct LocalKeys::Backing final : Region::Backing {
 };
 
 LocalKeys::LocalKeys(std::shared_ptr<const Devices> devices)
-    : devices_(std::move(devices)), keys_(LocalRegistrations::kMost) {}
+    : devices_(std::move(devices)),
+      keys_(LocalRegistrations::kMost),
+      places_(LocalRegistrations::kMost) {}
 
 Result<Region> LocalKeys::add(const std::shared_ptr<LocalKeys>& keys, const MemoryRange& range) {
   std::array<ibv_pd*, kMaxDevices> domains = {};
@@ -115,20 +137,32 @@ Result<Region> LocalKeys::add(const std::shared_ptr<LocalKeys>& keys, const Memo
   auto registration =
       Registration::make(std::span(domains).first(keys->devices_->size()), range, Access::kLocal);
   if (!registration) return tl::unexpected(registration.error());
-  const std::optional<uint64_t> key = keys->add(*registration);
+  const std::optional<uint64_t> key = keys->add(*registration, range.place);
   if (!key) return fail(Code::kExhausted, kTooManyRegions);
-  return Region(range, Access::kLocal, *key,
+  return Region({range.data, range.bytes, range.place}, Access::kLocal, *key,
                 std::make_unique<Backing>(keys, *key, std::move(*registration)));
 }
 
-std::optional<uint64_t> LocalKeys::add(const Registration& registration) {
+std::optional<uint64_t> LocalKeys::add(const Registration& registration, MemoryPlace place) {
   const std::optional<uint64_t> key = live_->add();
   if (!key) return key;
   auto& device_keys = keys_[static_cast<uint32_t>(*key) % LocalRegistrations::kMost];
   for (size_t i = 0; i < registration.size(); ++i) {
     device_keys[i].store(registration.local_key(i), std::memory_order_relaxed);
   }
+  places_[static_cast<uint32_t>(*key) % LocalRegistrations::kMost].store(number_of(place),
+                                                                         std::memory_order_relaxed);
   return key;
+}
+
+bool LocalKeys::may_begin(const Operation& operation) const {
+  for (int i = 0; i < operation.local_count; ++i) {
+    const Slice& slice = operation.local[i];
+    if (!live_->is_live(slice.local_key)) return false;
+    const auto& place = places_[static_cast<uint32_t>(slice.local_key) % LocalRegistrations::kMost];
+    if (place.load(std::memory_order_relaxed) != number_of(slice.place)) return false;
+  }
+  return true;
 }
 
 size_t LocalKeys::gather(const Operation& operation, uint64_t from, uint64_t bytes, size_t device,

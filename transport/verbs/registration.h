@@ -17,8 +17,9 @@ namespace farpage::verbs {
 
 class LocalKeys;
 
-// One range of memory, registered in one protection domain or several. The destructor ends the
-// registration: no device touches the memory afterwards.
+// One range of memory, registered in one protection domain or several. Memory of a GPU by its
+// dma-buf, or else by its address, which its kernel driver has to know (nvidia-peermem). The
+// destructor ends the registration: no device touches the memory afterwards.
 class Registration {
  public:
   static Result<Registration> make(std::span<ibv_pd* const> domains, const MemoryRange& range,
@@ -62,10 +63,12 @@ class LocalKeys {
   static Result<Region> add(const std::shared_ptr<LocalKeys>& keys, const MemoryRange& range);
 
   // A key for memory that is registered with every device already; nothing when there are too many.
-  std::optional<uint64_t> add(const Registration& registration);
+  std::optional<uint64_t> add(const Registration& registration, MemoryPlace place = {});
   void remove(uint64_t local_key) { live_->remove(local_key); }
 
-  const LocalRegistrations& live() const { return *live_; }
+  // Whether the local slices are of memory that is registered now, and that lies where they say:
+  // otherwise the operation ends as refused.
+  bool may_begin(const Operation& operation) const;
   uint32_t device_key(uint64_t local_key, size_t device) const {
     return keys_[static_cast<uint32_t>(local_key) % LocalRegistrations::kMost][device].load(
         std::memory_order_relaxed);
@@ -81,6 +84,7 @@ class LocalKeys {
   const std::shared_ptr<const Devices> devices_;
   const std::unique_ptr<LocalRegistrations> live_ = std::make_unique<LocalRegistrations>();
   std::vector<std::array<std::atomic<uint32_t>, kMaxDevices>> keys_;
+  std::vector<std::atomic<uint32_t>> places_;  // of the memory with each
 };
 
 // `sources`: by whose keys its memory is a source of writes too; null: of none. Then `domains` are

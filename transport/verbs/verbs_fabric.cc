@@ -165,6 +165,7 @@ class VerbsFabric final : public Fabric,
       .protects_regions = true,
       .checksums_landing = false,
       .pushes = true,
+      .reaches_devices = true,
       .max_in_flight = kMaxInFlight,
   };
   const std::shared_ptr<LocalKeys> keys_ = std::make_shared<LocalKeys>(devices_);

@@ -1,4 +1,4 @@
-// Memory of a kind that no backend moves pages to or from.
+// Memory of a GPU that is not there, and slices that claim some.
 #include "tests/support/posting.h"
 #include "tests/transport/contract/contract.h"
 

@@ -37,6 +37,7 @@ class CopyChecks {
   // On stream(). After a failure no kernel is under way.
   Result<void> start(uint32_t batch, uint32_t pages);
   KernelQueue& queue() { return *queue_; }
+  const KernelQueue& queue() const { return *queue_; }
   Stream stream() const { return queue_->stream(); }
 
   // Once the batch has ended: the CRC-32C of its page, by the order of choose().

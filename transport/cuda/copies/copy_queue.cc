@@ -41,14 +41,17 @@ CopyQueue::~CopyQueue() {
 }
 
 bool CopyQueue::take_thread() {
-  if (has_thread_) return true;
+  if (thread_ == std::this_thread::get_id()) return true;
   const Driver& driver = context_->driver();
   int mode = 0;
   int result = driver.use_context(context_->get());
   if (result == kSuccess) result = relax_capture(driver, mode);
-  has_thread_ = result == kSuccess;
-  if (!has_thread_) note(result, "cuCtxSetCurrent");
-  return has_thread_;
+  if (result != kSuccess) {
+    note(result, "cuCtxSetCurrent");
+    return false;
+  }
+  thread_ = std::this_thread::get_id();
+  return true;
 }
 
 void CopyQueue::begin(uint32_t batch, CopyTo to) {
@@ -120,7 +123,8 @@ void CopyQueue::enqueue(std::span<const Copy> copies) {
   const bool are_together = copies.size() > 1 && context_->driver().copy_batch != nullptr;
   const char* const call = are_together             ? "cuMemcpyBatchAsync"
                            : to_ == CopyTo::kDevice ? "cuMemcpyHtoDAsync"
-                                                    : "cuMemcpyDtoHAsync";
+                           : to_ == CopyTo::kHost   ? "cuMemcpyDtoHAsync"
+                                                    : "cuMemcpyDtoDAsync";
   while (!copies.empty() && !batch.is_refused) {
     const auto next = copies.first(are_together ? copies.size() : 1);
     copies = copies.subspan(next.size());
@@ -138,7 +142,7 @@ int CopyQueue::enqueue_together(std::span<const Copy> copies) {
     device[i] = copies[i].device;
     bytes[i] = copies[i].bytes;
   }
-  const bool is_to_device = to_ == CopyTo::kDevice;
+  const bool is_to_device = to_ != CopyTo::kHost;
   CopyAttributes of_all;
   size_t first = 0;
   return context_->driver().copy_batch((is_to_device ? device : host).data(),
@@ -150,6 +154,10 @@ int CopyQueue::enqueue_one(const Copy& copy) {
   const Driver& driver = context_->driver();
   if (to_ == CopyTo::kDevice) {
     return driver.copy_to_device(copy.device, copy.host, copy.bytes, stream(to_));
+  }
+  if (to_ == CopyTo::kOnDevice) {
+    const auto source = reinterpret_cast<uint64_t>(copy.host);
+    return driver.copy_on_device(copy.device, source, copy.bytes, stream(to_));
   }
   return driver.copy_to_host(copy.host, copy.device, copy.bytes, stream(to_));
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/clock.h"
@@ -16,14 +17,19 @@
 
 namespace farpage::cuda {
 
-// Between pinned host memory and a device's address.
+// Between pinned host memory and a device's address; or between two of the device's, of which the
+// source stands as `host`.
 struct Copy {
   std::byte* host = nullptr;
   uint64_t device = 0;
   uint64_t bytes = 0;
 };
 
-enum class CopyTo : uint8_t { kDevice, kHost };
+enum class CopyTo : uint8_t {
+  kDevice,
+  kHost,
+  kOnDevice,  // from there, too
+};
 
 enum class BatchState : uint8_t {
   kUnderWay,
@@ -81,6 +87,10 @@ class CopyQueue {
   bool has_passed(Event event);
   // Now and then while batches are under way, with the time.
   void look_at_doubts(uint64_t now_ns);
+  // Whether this call of the driver in the context has; notes what it said, if it has not.
+  bool succeeds(int result, const char* call);
+  // Whether the last answer left it open if the context has ended.
+  bool is_in_doubt() const { return is_in_doubt_; }
   // The context has ended: no batch is under way, and each further one fails at once.
   bool is_broken() const { return is_broken_; }
   // What the driver said last when it refused something; "" if it never has.
@@ -98,7 +108,7 @@ class CopyQueue {
   };
 
   CopyQueue(std::shared_ptr<const GpuContext> context) : context_(std::move(context)) {}
-  Stream& stream(CopyTo to) { return streams_[static_cast<size_t>(to)]; }
+  Stream& stream(CopyTo to) { return streams_[to == CopyTo::kHost ? 1 : 0]; }
   void enqueue(std::span<const Copy> copies);
   int enqueue_one(const Copy& copy);
   int enqueue_together(std::span<const Copy> copies);
@@ -106,18 +116,17 @@ class CopyQueue {
   bool check(std::span<const CopiedPage> pages);
   bool follow(KernelQueue& kernels, Stream copies);
   void record(Batch& batch);
-  bool succeeds(int result, const char* call);
   void note(int result, const char* call);
 
   std::shared_ptr<const GpuContext> context_;  // null: moved from
-  std::array<Stream, 2> streams_ = {};         // by where they copy to
+  std::array<Stream, 2> streams_ = {};         // to the device, and to the host
   std::vector<Batch> batches_;
   std::unique_ptr<CopyChecks> checks_;
   uint32_t begun_ = 0;  // the batch that is being put together; where to, and its next copies
   CopyTo to_ = CopyTo::kDevice;
   std::array<Copy, kMostTogether> added_;
   size_t added_count_ = 0;
-  bool has_thread_ = false;
+  std::thread::id thread_;  // on which the context was made current last
   bool is_broken_ = false;
   bool is_in_doubt_ = false;  // by the last answer about a batch
   uint64_t doubted_ns_ = 0;   // since when there was no other answer; 0: not looked at

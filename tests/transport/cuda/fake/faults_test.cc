@@ -127,8 +127,8 @@ TEST_F(FakeFaults, can_come_at_every_call) {
   CALL("cuGraphLaunch", later_.launch_graph(exec, stream));
   CALL("cuGraphDestroy", later_.destroy_graph(graph));
   CALL("cuGraphExecDestroy", later_.destroy_graph_exec(exec));
-  CALL("cuFlushGPUDirectRDMAWrites", later_.flush_writes(0, 100));
-  CALL("cuMemGetHandleForAddressRange", later_.range_handle(&value, address, 4096, 1, 0));
+  CALL("cuFlushGPUDirectRDMAWrites", driver_.flush_writes(0, 100));
+  CALL("cuMemGetHandleForAddressRange", driver_.range_handle(&value, address, 4096, 1, 0));
   CALL("cuMemGetAddressRange_v2", driver_.address_range(nullptr, &bytes, address));
   CALL("cuPointerGetAttributes", driver_.pointer_attributes(0, nullptr, nullptr, address));
   CALL("cuMemGetAllocationGranularity", later_.granularity(&bytes, &properties, 0));

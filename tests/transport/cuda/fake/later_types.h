@@ -38,10 +38,8 @@ struct MemoryAccess {
   int flags = 3;  // read and write
 };
 
-inline constexpr int kDmaBufDescriptor = 1;
 inline constexpr unsigned kWaitEqual = 1;
 inline constexpr unsigned kWaitAnd = 2;
-inline constexpr unsigned kWaitFlush = 1u << 30;
 
 struct LaterDriver {
 #define FARPAGE_CUDA_ENTRY(member, symbol, ...) \

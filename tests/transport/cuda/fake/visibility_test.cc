@@ -69,23 +69,23 @@ TEST_F(FakeVisibility, comes_with_a_flush_where_they_are_not) {
   begin({.writes_ordering = 0, .flush_options = 1});
   write(0, 7);
   EXPECT_EQ(read(), kOld);
-  ASSERT_EQ(later_.flush_writes(0, kToOwner), kSuccess);
+  ASSERT_EQ(driver_.flush_writes(0, kToOwner), kSuccess);
   EXPECT_EQ(read(), 7u);
 }
 
 TEST_F(FakeVisibility, does_not_come_by_a_flush_that_the_device_lacks) {
   begin({.writes_ordering = 0, .flush_options = 2});
   write(0, 7);
-  EXPECT_EQ(later_.flush_writes(0, kToOwner), kNotSupported);
+  EXPECT_EQ(driver_.flush_writes(0, kToOwner), kNotSupported);
   EXPECT_EQ(read(), kOld);
 }
 
 TEST_F(FakeVisibility, needs_no_flush_within_the_scope_of_the_attribute) {
-  EXPECT_EQ(later_.flush_writes(0, kToOwner), kSuccess);
-  EXPECT_EQ(later_.flush_writes(0, kToAll), kNotSupported);
+  EXPECT_EQ(driver_.flush_writes(0, kToOwner), kSuccess);
+  EXPECT_EQ(driver_.flush_writes(0, kToAll), kNotSupported);
   begin({.writes_ordering = 200});
-  EXPECT_EQ(later_.flush_writes(0, kToAll), kSuccess);
-  expect_broken(later_.flush_writes(1, kToAll), cuda::kInvalidValue, "unknown");
+  EXPECT_EQ(driver_.flush_writes(0, kToAll), kSuccess);
+  expect_broken(driver_.flush_writes(1, kToAll), cuda::kInvalidValue, "unknown");
 }
 
 // The bug of those who forget the flush: the counter says that the payload is there.
@@ -116,7 +116,7 @@ TEST_F(FakeVisibility, of_writes_into_freed_memory_never_comes) {
   const uint64_t word = 7;
   ASSERT_EQ(fake_->nic_write(gone, &word, sizeof word, NicWrite::kHeldBack), kSuccess);
   EXPECT_EQ(driver_.free(gone), kSuccess);
-  EXPECT_EQ(later_.flush_writes(0, kToOwner), kSuccess);
+  EXPECT_EQ(driver_.flush_writes(0, kToOwner), kSuccess);
   EXPECT_EQ(fake_->nic_write(gone, &word, sizeof word, NicWrite::kHeldBack), cuda::kIllegalAddress);
 }
 

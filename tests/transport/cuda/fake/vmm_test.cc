@@ -115,7 +115,7 @@ TEST_F(FakeVirtualMemory, has_a_descriptor_that_shares_the_devices_memory) {
   const uint64_t base = reserve(kGranule);
   map(base);
   int descriptor = -1;
-  ASSERT_EQ(later_.range_handle(&descriptor, base + 8192, 4096, cuda::kDmaBufDescriptor, 0),
+  ASSERT_EQ(driver_.range_handle(&descriptor, base + 8192, 4096, cuda::kDmaBufDescriptor, 0),
             kSuccess);
   cuda::FakeHandle handle;
   ASSERT_TRUE(fake_->describe_handle(descriptor, &handle));
@@ -143,7 +143,7 @@ TEST_F(FakeVirtualMemory, has_a_descriptor_only_for_whole_pages_that_are_mapped)
   const uint64_t device = allocate(4096 + 100);
   int descriptor = -1;
   const auto ask = [&](uint64_t address, size_t bytes, unsigned long long flags = 0) {
-    return later_.range_handle(&descriptor, address, bytes, cuda::kDmaBufDescriptor, flags);
+    return driver_.range_handle(&descriptor, address, bytes, cuda::kDmaBufDescriptor, flags);
   };
   expect_broken(ask(base + 1, 4096), kInvalidValue, "multiples of a page");
   expect_broken(ask(base, 4097), kInvalidValue, "multiples of a page");
@@ -165,7 +165,7 @@ TEST_F(FakeVirtualMemory, has_no_descriptor_on_a_device_without_dma_buf) {
   start({.dma_buf = false});
   const uint64_t device = allocate(4096);
   int descriptor = -1;
-  EXPECT_EQ(later_.range_handle(&descriptor, device, 4096, cuda::kDmaBufDescriptor, 0),
+  EXPECT_EQ(driver_.range_handle(&descriptor, device, 4096, cuda::kDmaBufDescriptor, 0),
             kNotSupported);
   EXPECT_EQ(driver_.free(device), kSuccess);
 }
