@@ -62,7 +62,7 @@ void examine_machine(const HostFiles& files, const Privileges& privileges,
   findings.push_back(check_guest_clock(clock));
   const GpuFacts gpus = read_gpus(files);
   findings.push_back(check_gpu_driver(gpus, privileges));
-  findings.push_back(check_gpu_path(gpus));
+  findings.push_back(check_gpu_path(gpus, privileges));
 }
 
 }  // namespace

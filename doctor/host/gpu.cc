@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "transport/cuda/gpu_context.h"
+#include "transport/cuda/memory/landing_memory.h"
 #include "transport/cuda/page_kernels.h"
 
 namespace farpage::doctor {
@@ -65,7 +66,36 @@ void read_library(const char* library, GpuFacts& facts) {
     int is_able = 0;
     driver->device_attribute(&is_able, cuda::kReadOnlyRegistration, device);
     facts.read_nodes += is_able != 0 ? 1 : 0;
+    if (!cuda::write_flush(*driver, device)) continue;
+    ++facts.reached;
+    int has_dma_bufs = 0;
+    driver->device_attribute(&has_dma_bufs, cuda::kDmaBufs, device);
+    facts.with_dma_bufs += has_dma_bufs != 0 ? 1 : 0;
   }
+}
+
+// Network cards that are there could write to the GPUs, if they were told where.
+bool lacks_peer_memory(const GpuFacts& facts) {
+  return facts.rdma_devices > 0 && facts.has_kernels && facts.reached > facts.with_dma_bufs &&
+         !facts.has_peer_memory;
+}
+
+std::string landing(const GpuFacts& facts) {
+  const std::string by_host =
+      "pages land in pinned host memory (gpu.bounce_bytes for each GPU) and are copied from there";
+  if (facts.rdma_devices == 0) return by_host + ", as this host has no RDMA device; ";
+  if (facts.reached == 0) return by_host + ", as no network card reaches these GPUs; ";
+  if (!facts.has_kernels) return by_host + ", as nothing else would check them; ";
+  if (lacks_peer_memory(facts)) {
+    return by_host +
+           ", as CUDA's driver cannot export the memory of every GPU as a dma-buf, and "
+           "nvidia-peermem is not "
+           "loaded; ";
+  }
+  return fmt::format(
+      "over RDMA (verbs), network cards write pages to the GPUs' memory, by {}, where "
+      "their drivers take it (gpu.landing); over other backends, {}; ",
+      facts.with_dma_bufs == facts.reached ? "dma-buf" : "nvidia-peermem", by_host);
 }
 
 }  // namespace
@@ -79,6 +109,8 @@ GpuFacts read_gpus(const HostFiles& files, const char* library) {
   }
   facts.kernel_driver = driver_version(files);
   facts.has_kernels = cuda::has_page_kernels();
+  facts.rdma_devices = files.names("/sys/class/infiniband").size();
+  facts.has_peer_memory = files.exists("/sys/module/nvidia_peermem");
   read_library(library, facts);
   return facts;
 }
@@ -118,16 +150,18 @@ Finding check_gpu_driver(const GpuFacts& facts, const Privileges& privileges) {
   return finding;
 }
 
-Finding check_gpu_path(const GpuFacts& facts) {
+Finding check_gpu_path(const GpuFacts& facts, const Privileges& privileges) {
   Finding finding = {kGpu, "path"};
   const bool has_gpus = facts.library_error.empty() && !facts.devices.empty();
   if (!has_gpus) {
     finding.text = "none: this process can use no GPU";
     return finding;
   }
-  finding.text =
-      "pages go through pinned host memory (gpu.bounce_bytes for each GPU), as no backend lets a "
-      "network card write to a GPU; ";
+  finding.text = landing(facts);
+  if (lacks_peer_memory(facts)) {
+    finding.level = Level::kNote;
+    finding.command = privileges.as_root("modprobe nvidia-peermem");
+  }
   finding.text += facts.read_nodes > 0
                       ? "long ones of a node on this host straight from its shared memory "
                         "(gpu.straight_bytes)"

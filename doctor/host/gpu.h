@@ -19,7 +19,12 @@ struct GpuFacts {
   std::string library_error;         // why this process cannot use CUDA's driver; "": it can
   std::vector<std::string> devices;  // that it gives this process, by name
   size_t read_nodes = 0;             // devices that can read a node's shared memory
-  bool has_kernels = false;          // this build, to check what is copied to a GPU
+  size_t reached = 0;                // ... whose memory network cards can write, and it sees it
+  size_t with_dma_bufs = 0;          // ... of those, that tell the cards where it lies
+  bool has_kernels = false;          // this build, to check pages in a GPU's memory
+
+  size_t rdma_devices = 0;
+  bool has_peer_memory = false;  // nvidia-peermem is loaded
 };
 
 // Makes no context on a GPU. `library`: CUDA's driver, as clients load it.
@@ -28,6 +33,6 @@ GpuFacts read_gpus(const HostFiles& files, const char* library = "libcuda.so.1")
 // None of these keeps a host from fetching into its own memory.
 Finding check_gpu_driver(const GpuFacts& facts, const Privileges& privileges);
 // The way of pages into a GPU's memory, and why it is that one.
-Finding check_gpu_path(const GpuFacts& facts);
+Finding check_gpu_path(const GpuFacts& facts, const Privileges& privileges);
 
 }  // namespace farpage::doctor

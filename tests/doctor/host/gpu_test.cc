@@ -19,7 +19,7 @@ class DoctorGpu : public testing::Test {
     return check_gpu_driver(read_gpus(host_.files(), library), kUser);
   }
   std::string path(const char* library) const {
-    return check_gpu_path(read_gpus(host_.files(), library)).text;
+    return check_gpu_path(read_gpus(host_.files(), library), kUser).text;
   }
   static void expect(const Finding& finding, const char* words, const char* command) {
     EXPECT_EQ(finding.level, Level::kWarning);
@@ -70,23 +70,53 @@ TEST_F(DoctorGpu, ALibraryThatIsMissingIsNamed) {
 TEST_F(DoctorGpu, TheWayOfPagesIsThroughPinnedMemory) {
   EXPECT_EQ(driver(FARPAGE_FAKE_CUDA).level, Level::kOk);
   EXPECT_THAT(driver(FARPAGE_FAKE_CUDA).text, HasSubstr("CUDA's driver works: "));
-  EXPECT_THAT(path(FARPAGE_FAKE_CUDA), HasSubstr("through pinned host memory (gpu.bounce_bytes"));
+  EXPECT_THAT(path(FARPAGE_FAKE_CUDA),
+              HasSubstr("land in pinned host memory (gpu.bounce_bytes for each GPU) and are copied "
+                        "from there, as this host has no RDMA device"));
+}
+
+TEST_F(DoctorGpu, TheWayOfPagesIsByTheNetworkCardWhereItKnowsTheGpusMemory) {
+  host_.put("/sys/class/infiniband/mlx5_0/node_desc", "x\n");
+  GpuFacts facts = read_gpus(host_.files(), FARPAGE_FAKE_CUDA);
+  facts.has_kernels = true;
+  EXPECT_EQ(facts.with_dma_bufs, 1u);
+  Finding found = check_gpu_path(facts, kUser);
+  EXPECT_THAT(found.text, HasSubstr("network cards write pages to the GPUs' memory, by dma-buf"));
+  EXPECT_EQ(found.level, Level::kOk);
+  facts.with_dma_bufs = 0;
+  found = check_gpu_path(facts, kUser);
+  EXPECT_EQ(found.level, Level::kNote);
+  EXPECT_THAT(found.text, HasSubstr("nvidia-peermem is not loaded"));
+  EXPECT_EQ(found.command, "sudo modprobe nvidia-peermem");
+  host_.put("/sys/module/nvidia_peermem/version", "1\n");
+  facts = read_gpus(host_.files(), FARPAGE_FAKE_CUDA);
+  facts.has_kernels = true;
+  facts.with_dma_bufs = 0;
+  EXPECT_THAT(check_gpu_path(facts, kUser).text, HasSubstr("GPUs' memory, by nvidia-peermem"));
+  facts.has_kernels = false;
+  EXPECT_THAT(check_gpu_path(facts, kUser).text, HasSubstr("as nothing else would check them"));
+  facts.has_kernels = true;
+  facts.reached = 0;
+  EXPECT_THAT(check_gpu_path(facts, kUser).text, HasSubstr("no network card reaches these GPUs"));
 }
 
 TEST_F(DoctorGpu, TheWayOfPagesOfANodeHereIsStraightWhereAGpuCanReadThem) {
   EXPECT_THAT(path(FARPAGE_FAKE_CUDA), HasSubstr("shared memory (gpu.straight_bytes)"));
   GpuFacts facts = read_gpus(host_.files(), FARPAGE_FAKE_CUDA);
   facts.read_nodes = 0;
-  EXPECT_THAT(check_gpu_path(facts).text, HasSubstr("of a node on this host too: no GPU here"));
+  EXPECT_THAT(check_gpu_path(facts, kUser).text,
+              HasSubstr("of a node on this host too: no GPU here"));
 }
 
 TEST_F(DoctorGpu, WhetherAGpuChecksWhatIsCopiedToItIsSaid) {
   GpuFacts facts = read_gpus(host_.files(), FARPAGE_FAKE_CUDA);
   EXPECT_EQ(facts.has_kernels, cuda::has_page_kernels());
   facts.has_kernels = true;
-  EXPECT_THAT(check_gpu_path(facts).text, HasSubstr("has the kernels by which a GPU checks pages"));
+  EXPECT_THAT(check_gpu_path(facts, kUser).text,
+              HasSubstr("has the kernels by which a GPU checks pages"));
   facts.has_kernels = false;
-  EXPECT_THAT(check_gpu_path(facts).text, HasSubstr("built without kernels (-DFARPAGE_CUDA=on)"));
+  EXPECT_THAT(check_gpu_path(facts, kUser).text,
+              HasSubstr("built without kernels (-DFARPAGE_CUDA=on)"));
 }
 
 TEST_F(DoctorGpu, GpusThatAreHiddenAreNamed) {
