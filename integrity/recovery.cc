@@ -44,8 +44,8 @@ const char* reason_name(Reason reason) {
 }
 
 Recovery recover(const PageHistory& history, const ReplicaStates& states, bool slow) {
-  const auto said = static_cast<Replicas>(history.missed | history.stale | history.corrupt);
-  const auto left = static_cast<Replicas>(states.reachable & ~(said | history.gone));
+  const auto silent = static_cast<Replicas>(~(history.said() | history.gone));
+  const auto left = static_cast<Replicas>(states.reachable & silent);
   if (history.under_way != 0) {
     const auto others = static_cast<Replicas>(left & states.open & states.trusted & ~history.asked);
     if (!slow || history.hedged || others == 0) return {};
@@ -53,6 +53,8 @@ Recovery recover(const PageHistory& history, const ReplicaStates& states, bool s
   }
   if (left == 0) {
     Reason reason = Reason::kUnreachable;
+    if (!states.has_view) return {Action::kRecompute, 0, reason};
+    if (history.said() != 0 && (states.returning & silent) != 0) return {};
     if (history.missed != 0) reason = Reason::kMiss;
     if (history.stale != 0) reason = Reason::kStale;
     if (history.corrupt != 0) reason = Reason::kCorrupt;

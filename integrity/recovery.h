@@ -39,6 +39,8 @@ struct PageHistory {
   uint8_t last = 0;  // the rank that was asked last
   uint8_t attempts = 0;
   bool hedged = false;
+
+  Replicas said() const { return static_cast<Replicas>(missed | stale | corrupt); }
 };
 
 // How a page's replicas are now.
@@ -46,6 +48,8 @@ struct ReplicaStates {
   Replicas reachable = 0;  // there is a view to read them under, or the first one is on its way
   Replicas open = 0;       // ... and a path, with room for one more
   Replicas trusted = 0;    // their breaker lets an attempt through
+  Replicas returning = 0;  // not reachable, since a moment ago, and dialled again
+  bool has_view = true;    // of the epoch: what replicas have said counts under it alone
 };
 
 struct Recovery {
@@ -64,8 +68,10 @@ struct Recovery {
 };
 
 // The next step for one page. `slow`: the attempt that is under way takes longer than most, and a
-// hedge is allowed. A miss is final only when every replica that can be asked has missed; a breaker
-// holds back only while another replica exists.
+// hedge is allowed. A miss is final only when every replica that can be asked has missed, and none
+// of the others is returning; so is the word that the page is stale or corrupt, since one that
+// returns may have it as it should be. A page of which no replica has said anything waits for none
+// that returns. A breaker holds back only while another replica exists.
 Recovery recover(const PageHistory& history, const ReplicaStates& states, bool slow);
 
 // Whether a page's recompute would be done before it comes: half of the peer's reads took longer

@@ -68,6 +68,56 @@ TEST(RecoveryTest, NobodyToAskIsUnreachable) {
   EXPECT_EQ(after({}, {0, 0, 0b111}), recompute(Reason::kUnreachable));
 }
 
+TEST(RecoveryTest, NoWordIsFinalWhileAReplicaThatHasSaidNothingReturns) {
+  for (const auto said : {&PageHistory::missed, &PageHistory::stale, &PageHistory::corrupt}) {
+    PageHistory history = {.asked = 0b1, .last = 0, .attempts = 1};
+    history.*said = 0b1;
+    ReplicaStates states = {.reachable = 0b1, .open = 0b1, .trusted = 0b1, .returning = 0b10};
+    EXPECT_EQ(after(history, states), Recovery{});
+    states.reachable = states.open = 0;
+    EXPECT_EQ(after(history, states), Recovery{}) << "nor if the one that has said it is lost too";
+  }
+}
+
+TEST(RecoveryTest, ReplicaThatReturnsIsAskedThoughItFailedBefore) {
+  const PageHistory history = {
+      .asked = 0b11, .failed = 0b10, .missed = 0b01, .last = 1, .attempts = 2};
+  EXPECT_EQ(after(history, {.reachable = 0b01, .open = 0b01, .returning = 0b10}), Recovery{});
+  EXPECT_EQ(after(history, {.reachable = 0b11, .open = 0b11}), ask(Action::kLookAgain, 1));
+}
+
+TEST(RecoveryTest, AnotherReplicaIsAskedMeanwhile) {
+  const PageHistory history = {.asked = 0b1, .missed = 0b1, .last = 0, .attempts = 1};
+  EXPECT_EQ(after(history, {.reachable = 0b101, .open = 0b101, .returning = 0b010}),
+            ask(Action::kNextReplica, 2));
+}
+
+TEST(RecoveryTest, NobodyWaitsForAReplicaThatCouldSayNothingNew) {
+  PageHistory history = {.asked = 0b11, .missed = 0b11, .last = 1, .attempts = 2};
+  const ReplicaStates states = {.reachable = 0b01, .open = 0b01, .returning = 0b10};
+  EXPECT_EQ(after(history, states), recompute(Reason::kMiss));
+  history = {.asked = 0b11, .gone = 0b10, .missed = 0b01, .last = 1, .attempts = 2};
+  EXPECT_EQ(after(history, states), recompute(Reason::kMiss));
+}
+
+TEST(RecoveryTest, PageOfWhichNobodyHasSaidAnythingWaitsForNoReturn) {
+  EXPECT_EQ(after({}, {.returning = 0b111}), recompute(Reason::kUnreachable));
+  const PageHistory history = {.asked = 0b1, .failed = 0b1, .last = 0, .attempts = 1};
+  EXPECT_EQ(after(history, {.returning = 0b111}), recompute(Reason::kUnreachable));
+}
+
+TEST(RecoveryTest, WordsCountForNothingOnceTheViewOfTheEpochHasEnded) {
+  for (const auto said : {&PageHistory::missed, &PageHistory::stale, &PageHistory::corrupt}) {
+    PageHistory history = {.asked = 0b1, .last = 0, .attempts = 1};
+    history.*said = 0b1;
+    EXPECT_EQ(after(history, {.has_view = false}), recompute(Reason::kUnreachable));
+    EXPECT_EQ(after(history, {.returning = 0b10, .has_view = false}),
+              recompute(Reason::kUnreachable));
+  }
+  const PageHistory all = {.missed = 0b111, .last = 2, .attempts = 3};
+  EXPECT_EQ(after(all, {.has_view = false}), recompute(Reason::kUnreachable));
+}
+
 TEST(RecoveryTest, ReplicaWithoutAPathIsWaitedForOnlyIfNoOtherHasOne) {
   EXPECT_EQ(after({}, {0b111, 0b100, 0b111}), ask(Action::kNextReplica, 2));
   EXPECT_EQ(after({}, {0b111, 0, 0b111}), Recovery{});

@@ -249,7 +249,7 @@ class LaneEngine {
   void begin_at(LanePeer& peer, PageInFlight& page);
   void leave(PageInFlight& page);
   void requeue(PageInFlight& page);
-  bool waits_for_nodes(const PageKey& key) const;
+  bool waits_for_nodes(const PageKey& key, Replicas said = 0) const;
   void park(PageInFlight& page);
   static bool is_put_off(const FetchState& fetch, size_t number);
   void put_off(PageInFlight& page);

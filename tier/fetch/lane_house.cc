@@ -308,9 +308,8 @@ uint64_t LaneEngine::give_up_ns(PageInFlight& page) {
   if (!peer.latency.known() && !page.is.broken) return kNever;
   const PageHistory& history = details_of(page).history;
   const ReplicaStates states = states_of(page);
-  const auto others = static_cast<Replicas>(
-      states.open & states.trusted &
-      ~(history.asked | history.missed | history.stale | history.corrupt | history.gone));
+  const auto others = static_cast<Replicas>(states.open & states.trusted &
+                                            ~(history.asked | history.said() | history.gone));
   if (others == 0) return kNever;
   const uint64_t half = time_left(*page.fetch, page.posted_ns) / 2;
   return std::max(page.posted_ns + half, hopeless_ns);

@@ -40,6 +40,13 @@ struct LanePeer {
   bool is_opening(uint64_t now_ns) {
     return is_coming(now_ns) && (link->is_coming() || path.is_new());
   }
+  // Not in reach: whether the view of the run that the epoch names was lost a moment ago, and the
+  // next one may be here at once.
+  bool is_returning(uint64_t now_ns) const {
+    const View* lost = path.newest_view();
+    return member && lost != nullptr && (any_run || lost->incarnation == incarnation) &&
+           link->is_returning(now_ns);
+  }
 
   std::shared_ptr<NodeSession> link;
   bool member = true;        // of the epoch

@@ -36,7 +36,7 @@ bool LaneEngine::has_room(LanePeer& peer, const FetchState& fetch) const {
 
 ReplicaStates LaneEngine::states_of(const PageInFlight& page) const {
   ReplicaStates states;
-  const bool has_view = may_read();
+  const bool has_view = states.has_view = may_read();
   if (!has_view && !fleet_->wakes()) return states;
   const size_t count = single_ ? 1 : details_[page.index].replicas.size();
   const bool is_new = details_[page.index].history.asked == 0;
@@ -44,7 +44,10 @@ ReplicaStates LaneEngine::states_of(const PageInFlight& page) const {
     LanePeer& peer = peer_at(page, rank);
     // The epoch that a client which wakes up will hear of may have other nodes for the page.
     if (!has_view) peer.link->start();
-    if (has_view && !peer.is_in_reach(now_ns_)) continue;
+    if (has_view && !peer.is_in_reach(now_ns_)) {
+      if (peer.is_returning(now_ns_)) states.returning |= replica(rank);
+      continue;
+    }
     states.reachable |= replica(rank);
     const bool is_free =
         single_ ? peer.attempts < kWindow : !(peer.silent && is_new) && has_room(peer, *page.fetch);
@@ -123,7 +126,7 @@ void LaneEngine::choose(PageInFlight& page) {
       return free_page(page);
     case Recovery::Action::kHedge:
     case Recovery::Action::kWait:
-      if (!waits_for_nodes(page.request->key)) return requeue(page);
+      if (!waits_for_nodes(page.request->key, history.said())) return requeue(page);
       if (history.asked == 0) return put_off(page);
       requeue(page);
       return park(page);
@@ -158,14 +161,16 @@ void LaneEngine::requeue(PageInFlight& page) {
   ++waiting_;
 }
 
-// Whether no node that may have the page is both open and heard of, and one of them may be.
-bool LaneEngine::waits_for_nodes(const PageKey& key) const {
+// Whether no node that may have the page is both open and heard of, and one of them may be. `said`:
+// those that have said that they have it not; then one that returns may.
+bool LaneEngine::waits_for_nodes(const PageKey& key, Replicas said) const {
   if (single_ || !may_read()) return false;
   bool any = false;
   const ReplicaSet replicas = view_->placement.replicas(key);
   for (unsigned rank = 0; rank < replicas.size(); ++rank) {
+    if ((said & replica(rank)) != 0) continue;
     LanePeer& peer = *by_member_[replicas[rank]];
-    if (!peer.is_in_reach(now_ns_)) continue;
+    if (!peer.is_in_reach(now_ns_) && (said == 0 || !peer.is_returning(now_ns_))) continue;
     if (peer.path.is_open() && !peer.silent) return false;
     any = true;
   }

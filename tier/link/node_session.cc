@@ -13,6 +13,9 @@ namespace {
 
 constexpr uint64_t kFirstPauseNs = 10 * kMillisecond;
 constexpr uint64_t kLongestPauseNs = 500 * kMillisecond;
+// So long a node that was lost may be back at once. One that is there answers in a fraction of it;
+// one that is stopped takes the connection, and answers nothing.
+constexpr uint64_t kReturnNs = 500 * kMillisecond;
 constexpr uint64_t kRenewalsPerLease = 4;
 constexpr uint64_t kClockLooksPerLease = 8;
 constexpr uint64_t kIdleRenewalsPerLease = 2;  // of a client that has fetched nothing meanwhile
@@ -77,6 +80,7 @@ void NodeSession::stop() {
   {
     std::lock_guard lock(mutex_);
     if (std::exchange(stopped_, true)) return;
+    returning_until_ns_ = 0;
     view = view_.publish(nullptr);
     std::swap(opening, opening_);
     std::swap(greeting, greeting_);
@@ -242,6 +246,7 @@ void NodeSession::opened(const std::shared_ptr<View>& view,
       view->staging = *staging;
       page_bytes_.store(view->geometry.page_bytes, std::memory_order_release);
       previous = view_.publish(view);
+      returning_until_ns_.store(kNever, std::memory_order_release);
       if (terms_.fixed) known_run_ = {view->epoch, view->incarnation};
       dialing_ = refused_ = false;
       last_error_.reset();
@@ -355,6 +360,7 @@ void NodeSession::rest(View& view) {
     const std::lock_guard lock(mutex_);
     if (stopped_) return;
     dialing_ = true;
+    returning_until_ns_ = 0;
     view.connected = false;
     view.valid_until_ns = 0;
     ended = view_.publish(nullptr);
@@ -430,7 +436,13 @@ std::string NodeSession::name() const {
   return fmt::format("memory node {:016x}", terms_.peer);
 }
 
+// The dial, that is: no view was lost with it.
 void NodeSession::failed(Error error) {
+  returning_until_ns_.store(0, std::memory_order_release);
+  dial_again(std::move(error));
+}
+
+void NodeSession::dial_again(Error error) {
   const bool final = error.code == Code::kProtocol || error.code == Code::kInvalid ||
                      error.code == Code::kDenied ||
                      (error.code == Code::kOtherEpoch && terms_.fixed);
@@ -456,19 +468,23 @@ void NodeSession::failed(Error error) {
 
 void NodeSession::lost(const std::shared_ptr<View>& view) {
   view->connected = false;
+  Error error = {Code::kUnavailable,
+                 "the connection to the memory node was lost; connecting again"};
   {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (stopped_) return;
     if (opening_ == view) {
       opening_.reset();
-    } else {
-      // Its link, its lease and the caller that gives it up may all say so.
-      if (this->view() != view || dialing_) return;
-      dialing_ = true;
-      last_error_.reset();
+      lock.unlock();
+      return failed(std::move(error));
     }
+    // Its link, its lease and the caller that gives it up may all say so.
+    if (this->view() != view || dialing_) return;
+    dialing_ = true;
+    last_error_.reset();
+    returning_until_ns_.store(runtime_.clock().now_ns() + kReturnNs, std::memory_order_release);
   }
-  failed({Code::kUnavailable, "the connection to the memory node was lost; connecting again"});
+  dial_again(std::move(error));
 }
 
 void NodeSession::give_up(const std::shared_ptr<View>& view) {

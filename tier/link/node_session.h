@@ -59,6 +59,12 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
   // The first view is on its way: the link was unused, and no dial has failed since. The runtime
   // tells of its end, and what has ended it is known before.
   bool is_coming() const { return phase_.load(std::memory_order_acquire) == Phase::kComing; }
+  // Where no view is valid any more: the next one may be here at once, as no dial has failed since
+  // the last one was lost, and that is less than half a second ago. True before, too: that a lease
+  // has ended a lane may see sooner than the runtime. Any thread; wait-free.
+  bool is_returning(uint64_t now_ns) const {
+    return now_ns < returning_until_ns_.load(std::memory_order_acquire);
+  }
   // Of the last view that there was; 0: there was none. Any thread.
   uint64_t page_bytes() const { return page_bytes_.load(std::memory_order_acquire); }
   // Starts to dial, and waits for the first view.
@@ -128,6 +134,7 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
   VerdictCounts verdicts_of(View& view);
   void say_goodbye();
   void failed(Error error);
+  void dial_again(Error error);
   void lost(const std::shared_ptr<View>& view);
 
   const ClientOptions options_;
@@ -158,6 +165,7 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
   std::atomic<Phase> phase_{Phase::kUnused};
   std::atomic<bool> used_{false};  // since the last renewal
   std::atomic<uint64_t> under_way_{0};
+  std::atomic<uint64_t> returning_until_ns_{0};  // kNever: the view is not known to be lost
   std::atomic<uint64_t> page_bytes_{0};
   uint64_t pause_ns_ = 0;  // before the next dial; this and what follows: on the runtime only
   uint64_t used_ns_ = 0;   // when use of it was seen last

@@ -65,6 +65,45 @@ TEST_F(FleetLinks, MemberThatComesBackLaterHasANewLink) {
   EXPECT_EQ(link_->view()->links[1], second);
 }
 
+TEST_F(FleetLinks, LostLinkIsReturningForHalfASecondAtMost) {
+  enter(1, {1, 2});
+  node(2).lease_ns = kViewNs;
+  join();
+  const auto link = link_to(2);
+  node(2).answers = false;
+  while (link->view()->connected) {
+    EXPECT_TRUE(link->is_returning(world_.now_ns()));
+    run_for(kMillisecond);
+  }
+  const uint64_t lost_ns = world_.now_ns();
+  run_for(495 * kMillisecond);  // the dial lasts for longer
+  EXPECT_TRUE(link->is_returning(world_.now_ns()));
+  world_.run_until(lost_ns + 501 * kMillisecond);
+  EXPECT_FALSE(link->is_returning(world_.now_ns()));
+  node(2).answers = true;
+  run_for(10 * kSecond);
+  ASSERT_TRUE(link->view()->connected);
+  EXPECT_TRUE(link->is_returning(world_.now_ns())) << "it may be lost at any time";
+}
+
+TEST_F(FleetLinks, LinkThatRestsOrHasEndedIsNotReturning) {
+  rest_ms_ = 1'000;
+  enter(1, {1, 2});
+  join();
+  const auto rests = link_to(2);
+  EXPECT_TRUE(rests->is_returning(world_.now_ns()));
+  for (int i = 0; i < 20; ++i) {
+    run_for(kSecond / 4);
+    link_to(1)->use();
+  }
+  ASSERT_TRUE(rests->is_unused());
+  EXPECT_FALSE(rests->is_returning(world_.now_ns()));
+  const auto ends = link_to(1);
+  EXPECT_TRUE(ends->is_returning(world_.now_ns()));
+  link_->stop();
+  EXPECT_FALSE(ends->is_returning(world_.now_ns()));
+}
+
 // Views that nodes tell of (protocol rule 12).
 class ToldViews : public FleetLinks {
  protected:
