@@ -75,23 +75,29 @@ std::optional<Ticket> submit(Runner& runner, const Order& order, const Fill& fil
 }  // namespace
 
 Result<std::unique_ptr<Farpage>> Farpage::open(const OpenOptions& options) {
+  return open_over(options, {});
+}
+
+Result<std::unique_ptr<Farpage>> Farpage::open_over(const OpenOptions& options,
+                                                    const Connection::WrapFabric& wrap) {
   if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
   const bool may_move = options.embedded && !options.embedded_node.name.empty();
   try {
-    return may_move ? open_moving(options) : open_valid(options);
+    return may_move ? open_moving(options, wrap) : open_valid(options, wrap);
   } catch (const std::system_error& thrown) {
     return fail_thrown(thrown);
   }
 }
 
 // The process that has the named node may be ending: then this one, or another, has it next.
-Result<std::unique_ptr<Farpage>> Farpage::open_moving(const OpenOptions& options) {
+Result<std::unique_ptr<Farpage>> Farpage::open_moving(const OpenOptions& options,
+                                                      const Connection::WrapFabric& wrap) {
   const Clock& clock = boottime_clock();
   const uint64_t until_ns = clock.now_ns() + options.client.connect_ms * kMillisecond;
   OpenOptions attempt = options;
   attempt.client.connect_ms = std::max<uint64_t>(options.client.connect_ms / kAttempts, 1);
   while (true) {
-    auto opened = open_valid(attempt);
+    auto opened = open_valid(attempt, wrap);
     if (opened || clock.now_ns() >= until_ns) return opened;
     const Code code = opened.error().code;
     if (code == Code::kInvalid || code == Code::kDenied) return opened;
@@ -99,8 +105,9 @@ Result<std::unique_ptr<Farpage>> Farpage::open_moving(const OpenOptions& options
   }
 }
 
-Result<std::unique_ptr<Farpage>> Farpage::open_valid(const OpenOptions& options) {
-  auto connection = Connection::open(options);
+Result<std::unique_ptr<Farpage>> Farpage::open_valid(const OpenOptions& options,
+                                                     const Connection::WrapFabric& wrap) {
+  auto connection = Connection::open(options, wrap);
   if (!connection) return tl::unexpected(connection.error());
   auto made = std::unique_ptr<Farpage>(new Farpage);
   made->connection_ = std::move(*connection);

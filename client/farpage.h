@@ -40,6 +40,9 @@ class Farpage {
   // client.connect_ms. kInvalid: the options; kUnavailable, kTimeout: no node answers; kDenied:
   // token or certificate.
   static Result<std::unique_ptr<Farpage>> open(const OpenOptions& options);
+  // Over another fabric than the nodes': as Connection::open().
+  static Result<std::unique_ptr<Farpage>> open_over(const OpenOptions& options,
+                                                    const Connection::WrapFabric& wrap);
   // Waits for the operations that are under way, then takes everything down. Regions of its memory
   // have to go before, and its tickets may go later.
   ~Farpage();
@@ -135,8 +138,10 @@ class Farpage {
 
  private:
   Farpage() = default;
-  static Result<std::unique_ptr<Farpage>> open_moving(const OpenOptions& options);
-  static Result<std::unique_ptr<Farpage>> open_valid(const OpenOptions& options);
+  static Result<std::unique_ptr<Farpage>> open_moving(const OpenOptions& options,
+                                                      const Connection::WrapFabric& wrap);
+  static Result<std::unique_ptr<Farpage>> open_valid(const OpenOptions& options,
+                                                     const Connection::WrapFabric& wrap);
   LaneRunner& least_busy();
   Result<Ticket> begin_fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
                              const FetchOptions& options, const Notification& notification);

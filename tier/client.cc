@@ -165,6 +165,13 @@ void Client::count_copies_checked(uint64_t pages, uint64_t spoiled) {
   fleet_->counters()->count_copies_checked(pages, spoiled);
 }
 
+bool Client::verifies() const {
+  return fleet_->options().verify;
+}
+void Client::count_landed(LandingPlace place, uint64_t pages) {
+  fleet_->counters()->count_landed(place, pages);
+}
+
 uint64_t Client::epoch() const {
   const auto current = fleet_->view();
   return current == nullptr ? 0 : current->epoch.number;

@@ -15,6 +15,7 @@
 #include "tier/push/push.h"
 #include "tier/request/client_options.h"
 #include "tier/request/page_request.h"
+#include "tier/stats/landing_place.h"
 #include "transport/fabric.h"
 #include "transport/page_pool.h"
 
@@ -145,6 +146,10 @@ class Client {
   void count_puts_failed(uint64_t pages);
   // That a GPU has checked behind a copy, and those of them that the copy had spoiled.
   void count_copies_checked(uint64_t pages, uint64_t spoiled);
+  // Whether payloads are checked (ClientOptions::verify).
+  bool verifies() const;
+  // That have landed for a GPU.
+  void count_landed(LandingPlace place, uint64_t pages);
   // This client's counts and state: docs/metrics.md.
   void describe(MetricVisitor& visitor) const;
 

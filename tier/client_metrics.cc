@@ -161,6 +161,11 @@ void Client::describe(MetricVisitor& visitor) const {
   visitor.counter("farpage_client_gpu_spoiled_pages_total",
                   "Pages whose copy to a GPU had brought other bytes",
                   static_cast<double>(counters.copies_spoiled()));
+  visitor.family("farpage_client_gpu_landed_pages_total",
+                 "Pages for a GPU, by the memory in which they landed first", MetricKind::kCounter);
+  for (const LandingPlace place : kLandingPlaces) {
+    visitor.value({{"landing", landing_name(place)}}, static_cast<double>(counters.landed(place)));
+  }
   visitor.gauge("farpage_client_location_cache_bytes", "Memory of the client's page table",
                 static_cast<double>(location_bytes()));
   visitor.gauge("farpage_client_epoch", "The epoch whose members the client uses; 0: none",

@@ -16,6 +16,8 @@ namespace {
 constexpr uint64_t kBlockBytes = 256 * kKiB;
 constexpr uint64_t kAlignment = 64;  // pages of whole cache lines lie without gaps
 constexpr size_t kMostPages = PagedRegion::kMostPages;  // in a portion
+// A link of 400 Gb/s takes 0.7 ms for so much.
+constexpr uint64_t kMostOnGpuBytes = 32 * kMiB;
 constexpr uint64_t kPutShare = 4;  // puts have a fourth as many blocks as fetches
 
 // Nothing tells of a copy's end, or of a stream's. After a copy was started, the thread keeps its
@@ -53,45 +55,55 @@ Result<GpuDriver> GpuDriver::open(Client& client, WriteRunner& writes,
                                             "make it at least as large as a page",
                                             options.bounce_bytes, page_bytes));
   }
-  const uint64_t blocks = landing + round_up(landing, kPutShare) / kPutShare;
-  auto bounce = cuda::PinnedMemory::make(context, blocks * block_bytes);
+  BlockCounts counts = {.landing = landing,
+                        .leaving = static_cast<uint32_t>(round_up(landing, kPutShare) / kPutShare)};
+  auto bounce = cuda::PinnedMemory::make(context, (landing + counts.leaving) * block_bytes);
   if (!bounce) {
     return fail(bounce.error().code,
                 bounce.error().message + ": lower gpu.bounce_bytes, or free host memory");
   }
   auto region = client.register_memory({bounce->data(), bounce->bytes()});
   if (!region) return tl::unexpected(region.error());
+  const auto on_gpu_blocks =
+      static_cast<uint32_t>(std::clamp<uint64_t>(kMostOnGpuBytes / block_bytes, 1, landing));
+  auto on_gpu = GpuLanding::open(client, context, options, on_gpu_blocks * block_bytes);
+  if (!on_gpu) return tl::unexpected(on_gpu.error());
+  counts.on_gpu = *on_gpu == nullptr ? 0 : on_gpu_blocks;
   const bool copies_straight = client.page_bytes() >= options.straight_bytes;
-  const uint64_t batches = blocks + (copies_straight ? StraightCopies::kBatches : 0);
+  const uint64_t batches = counts.all() + (copies_straight ? StraightCopies::kBatches : 0);
   auto copies = cuda::CopyQueue::make(context, static_cast<uint32_t>(batches));
   if (!copies) return tl::unexpected(copies.error());
   if (options.check_copies) add_checks(*copies);
   auto lane = client.open_lane();
   if (!lane) return tl::unexpected(lane.error());
   lane->allow_interrupts();
-  if (landing > Lane::kWindow) lane->reserve_fetches(landing - Lane::kWindow);
-  GpuDriver driver(client, writes, std::move(*bounce), std::move(*region), std::move(*copies),
-                   std::move(*lane), block_bytes, landing);
+  const uint32_t fetches = counts.landing + counts.on_gpu;
+  if (fetches > Lane::kWindow) lane->reserve_fetches(fetches - Lane::kWindow);
+  GpuDriver driver(client, writes, std::move(*bounce), std::move(*region), std::move(*on_gpu),
+                   std::move(*copies), std::move(*lane), block_bytes, counts);
   if (copies_straight) driver.copy_straight(options.straight_bytes);
   return driver;
 }
 
 GpuDriver::GpuDriver(Client& client, WriteRunner& writes, cuda::PinnedMemory bounce, Region region,
-                     cuda::CopyQueue copies, Lane lane, uint64_t block_bytes,
-                     uint32_t landing_blocks)
+                     std::unique_ptr<GpuLanding> on_gpu, cuda::CopyQueue copies, Lane lane,
+                     uint64_t block_bytes, const BlockCounts& counts)
     : client_(&client),
       writes_(&writes),
       bounce_(std::move(bounce)),
       region_(std::move(region)),
+      gpu_landing_(std::move(on_gpu)),
       copies_(std::make_unique<cuda::CopyQueue>(std::move(copies))),
       lane_(std::move(lane)),
       clock_(&client.clock()),
       block_bytes_(block_bytes),
-      portions_(region_.bytes() / block_bytes),
-      landing_blocks_(landing_blocks),
-      landing_(0, landing_blocks),
-      leaving_(landing_blocks, static_cast<uint32_t>(portions_.size()) - landing_blocks),
-      puts_(writes.make_pool({.queue_depth = portions_.size() - landing_blocks})) {
+      portions_(counts.all()),
+      counts_(counts),
+      landing_(0, counts.landing),
+      on_gpu_(counts.landing, counts.on_gpu),
+      leaving_(counts.landing + counts.on_gpu, counts.leaving),
+      puts_(writes.make_pool({.queue_depth = counts.leaving})) {
+  if (gpu_landing_ != nullptr) lane_.check_with(gpu_landing_->checkers());
   let_go_.reserve(portions_.size());
   checks_.reserve(kMostPages);
   for (Portion& portion : portions_) portion.reserve(kMostPages);
@@ -141,10 +153,12 @@ std::optional<GpuDriver::Operation> GpuDriver::begin(Submission& submission,
 bool GpuDriver::progress() {
   can_copy_ = copies_->take_thread() && !copies_->is_broken();
   if (copies_->is_broken()) is_broken_->store(true, std::memory_order_relaxed);
+  if (gpu_landing_ != nullptr) look_at_landing();
   due_ns_ = kNever;
   is_awaited_ = false;
   awaits_streams_ = false;
   landing_.begin_turn();
+  on_gpu_.begin_turn();
   leaving_.begin_turn();
   const bool has_moved = lane_.progress();
   if (last_hop_->counts() != last_hop_told_) tell_of_last_hop();
@@ -153,10 +167,36 @@ bool GpuDriver::progress() {
     Portion& portion = portions_[block];
     if (!portion.has_left_block()) return false;
     portion.put = {};
-    (block < landing_blocks_ ? landing_ : leaving_).give_back(block);
+    blocks_with(block).give_back(block);
     return true;
   });
   return has_moved;
+}
+
+// Work that waits at a fence may have all of the processors that a check needs.
+void GpuDriver::look_at_landing() {
+  cuda::LandedChecker& checker = gpu_landing_->checker();
+  checker.allow(fenced_ == 0);
+  if (checker.is_broken()) {
+    can_copy_ = false;
+    return is_broken_->store(true, std::memory_order_relaxed);
+  }
+  if (checker.refusals() == refusals_) return;
+  const bool is_first = refusals_ == 0;
+  refusals_ = checker.refusals();
+  if (!is_first) return;
+  log_warning(
+      fmt::format("cuda:{}: pages land in the host's memory from now on, as the GPU did not check "
+                  "those that had landed in its own: {}",
+                  copies_->context()->device(), checker.why()));
+}
+
+// A fetch may wait for blocks of one kind alone.
+void GpuDriver::choose_landing(Turn& turn) {
+  const bool lands_on_gpu = counts_.on_gpu > 0 && fenced_ == 0 && refusals_ == 0;
+  if (turn.operation.lands_on_gpu == lands_on_gpu) return;
+  blocks_of(turn).set_hungry(turn.operation.hunger, false);
+  turn.operation.lands_on_gpu = lands_on_gpu;
 }
 
 bool GpuDriver::go_on(Operation& operation, Submission& submission) {
@@ -217,13 +257,16 @@ void GpuDriver::look_at_stall(uint64_t now_ns) {
 
 void GpuDriver::warn_of_failure() {
   failures_.warn([this] {
+    const bool is_of_check = gpu_landing_ != nullptr && gpu_landing_->checker().is_broken();
     return fmt::format("pages were not copied to cuda:{}, or from there: {}",
-                       copies_->context()->device(), copies_->why());
+                       copies_->context()->device(),
+                       is_of_check ? gpu_landing_->checker().why() : copies_->why());
   });
 }
 
 void GpuDriver::begin_portions(Turn& turn) {
   Operation& operation = turn.operation;
+  if (!turn.is_put()) choose_landing(turn);
   const auto lose_next = [&](Loss loss) { lose(turn, operation.begun++, loss); };
   if (!can_copy_ && operation.begun < operation.pages) warn_of_failure();
   while (operation.begun < operation.pages) {
@@ -244,6 +287,20 @@ void GpuDriver::begin_portions(Turn& turn) {
   }
 }
 
+Blocks& GpuDriver::blocks_with(uint32_t block) {
+  if (is_of_put(block)) return leaving_;
+  return is_on_gpu(block) ? on_gpu_ : landing_;
+}
+
+Slice GpuDriver::in_block(uint32_t block, uint64_t offset, uint64_t bytes) const {
+  const uint32_t first_on_gpu = counts_.landing;
+  if (is_on_gpu(block)) {
+    return gpu_landing_->slice((block - first_on_gpu) * block_bytes_ + offset, bytes);
+  }
+  const uint32_t number = is_of_put(block) ? block - counts_.on_gpu : block;
+  return region_.slice(number * block_bytes_ + offset, bytes);
+}
+
 void GpuDriver::begin_portion(Turn& turn) {
   Operation& operation = turn.operation;
   Submission& submission = turn.submission;
@@ -259,16 +316,16 @@ void GpuDriver::begin_portion(Turn& turn) {
     const uint32_t page = operation.begun;
     const Slice& on_gpu = turn.on_gpu(page);
     if (on_gpu.bytes > std::min(room, block_bytes_) - used) break;
-    Slice in_block;
-    if (on_gpu.bytes > 0) in_block = region_.slice(block * block_bytes_ + used, on_gpu.bytes);
+    Slice place;
+    if (on_gpu.bytes > 0) place = in_block(block, used, on_gpu.bytes);
     if (turn.is_put()) {
-      portion.add(PutRequest{submission.puts[page].key, in_block});
-      add_copies(turn, in_block, on_gpu);
+      portion.add(PutRequest{submission.puts[page].key, place});
+      add_copies(turn, place, on_gpu);
     } else {
       const PageRequest& request = submission.requests[page];
       const bool is_long =
           straight_ != nullptr && paged == nullptr && on_gpu.bytes >= straight_bytes_;
-      portion.add(PageRequest{request.key, request.min_version, in_block,
+      portion.add(PageRequest{request.key, request.min_version, place,
                               is_long ? reinterpret_cast<uint64_t>(on_gpu.data) : 0});
     }
     used += round_up(on_gpu.bytes, kAlignment);
@@ -357,7 +414,7 @@ void GpuDriver::wait(uint64_t until_ns) {
   until_ns = std::min(until_ns, due_ns_);
   // Nothing tells that a put has released its block, either.
   const bool lends =
-      std::ranges::any_of(let_go_, [this](uint32_t block) { return block >= landing_blocks_; });
+      std::ranges::any_of(let_go_, [this](uint32_t block) { return is_of_put(block); });
   const uint64_t since_ns = copying_since_ns();
   const bool is_copying = since_ns > 0;
   if (is_copying || lends || awaits_streams_) {

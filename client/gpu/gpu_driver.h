@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "client/gpu/blocks.h"
+#include "client/gpu/gpu_landing.h"
 #include "client/gpu/gpu_options.h"
 #include "client/gpu/last_hop.h"
 #include "client/gpu/paged_region.h"
@@ -28,14 +29,16 @@ namespace farpage {
 
 // Fetches into memory of one GPU, over a lane, and puts from there.
 //
-// A page of a fetch lands in bounce memory, pinned memory of the host, where the lane checks it as
-// any other; a page that is good is then copied to its destination, while others are under way, and
-// is `ready` once the copy has ended. The destination of any other page is not touched, except by
-// copies of a batch that failed, by one that spoiled the page, or by one that was under way at the
-// deadline: such a page is recompute(stalled), and held until that copy has ended.
+// A page of a fetch lands in memory of the GPU (GpuLanding), where the lane has the GPU check it,
+// or in bounce memory, pinned memory of the host, where the lane checks it as any other; a page
+// that is good is then copied to its destination, while others are under way, and is `ready` once
+// the copy has ended. The destination of any other page is not touched, except by copies of a batch
+// that failed, by one that spoiled the page, or by one that was under way at the deadline: such a
+// page is recompute(stalled), and held until that copy has ended.
 //
 // The device checks each page behind its copy, but for fetches with a fence, and others meanwhile:
-// work that waits at the fence may have all of the processors that the check needs.
+// work that waits at the fence may have all of the processors that the check needs. For the same
+// reason these have their pages land in bounce memory.
 //
 // A page of a put is copied into bounce memory once the work has ended that the caller's stream
 // had, and put from there, as any other, once the copy has ended. The driver is asked for the end
@@ -69,6 +72,7 @@ class GpuDriver {
     bool may_begin = true;         // no stream is in the way
     uint64_t put_number = 0;       // of a put; of a flush, of the last put before it
     PagedRegion* paged = nullptr;  // that all of its pages are blocks of; null: of none
+    bool lands_on_gpu = false;     // a fetch's next portion does
 
     bool done() const { return decided == pages; }
     bool released() const { return done() && portions == kNone; }
@@ -86,6 +90,8 @@ class GpuDriver {
   bool progress();
   void wait(uint64_t until_ns);
   void wait_idle(const SubmissionPool& pool, uint32_t rings);
+  // Nothing that has ended for its caller uses a block any more.
+  bool is_at_rest() const { return let_go_.empty(); }
   void interrupt() { lane_.interrupt(); }
 
   const std::shared_ptr<const cuda::GpuContext>& context() const { return copies_->context(); }
@@ -118,12 +124,32 @@ class GpuDriver {
     kTooLong,
   };
 
+  // Blocks by number: those of fetches in bounce memory, then those on the GPU, then those of puts.
+  struct BlockCounts {
+    uint32_t landing = 0;
+    uint32_t on_gpu = 0;
+    uint32_t leaving = 0;
+    uint32_t all() const { return landing + on_gpu + leaving; }
+  };
+
   GpuDriver(Client& client, WriteRunner& writes, cuda::PinnedMemory bounce, Region region,
-            cuda::CopyQueue copies, Lane lane, uint64_t block_bytes, uint32_t landing_blocks);
+            std::unique_ptr<GpuLanding> on_gpu, cuda::CopyQueue copies, Lane lane,
+            uint64_t block_bytes, const BlockCounts& counts);
   void copy_straight(uint64_t from_bytes);
 
   // gpu_driver.cc: of both.
-  Blocks& blocks_of(const Turn& turn) { return turn.is_put() ? leaving_ : landing_; }
+  Blocks& blocks_of(const Turn& turn) {
+    if (turn.is_put()) return leaving_;
+    return turn.operation.lands_on_gpu ? on_gpu_ : landing_;
+  }
+  Blocks& blocks_with(uint32_t block);
+  bool is_on_gpu(uint32_t block) const {
+    return block >= counts_.landing && block - counts_.landing < counts_.on_gpu;
+  }
+  bool is_of_put(uint32_t block) const { return block >= counts_.landing + counts_.on_gpu; }
+  Slice in_block(uint32_t block, uint64_t offset, uint64_t bytes) const;
+  void look_at_landing();
+  void choose_landing(Turn& turn);
   void begin_portions(Turn& turn);
   void begin_portion(Turn& turn);
   void add_copies(const Turn& turn, const Slice& in_block, const Slice& on_gpu);
@@ -142,6 +168,7 @@ class GpuDriver {
   void take_landed(Turn& turn, Portion& portion, uint32_t block);
   bool may_go_straight(const Portion& portion, uint32_t i) const;
   bool begin_copies_to_gpu(Turn& turn, Portion& portion, uint32_t block);
+  uint64_t stage(const Portion& portion, const Slice& landed, uint32_t block);
   void add_page(Turn& turn, Portion& portion, uint32_t i, uint32_t block);
   void start_copies_to_gpu(Turn& turn, Portion& portion);
   void take_held(Turn& turn, Portion& portion, uint32_t i);
@@ -163,7 +190,9 @@ class GpuDriver {
   Client* client_;
   WriteRunner* writes_;
   cuda::PinnedMemory bounce_;
-  Region region_;  // of it
+  Region region_;                            // of it
+  std::unique_ptr<GpuLanding> gpu_landing_;  // null: pages land in bounce memory only
+  uint64_t refusals_ = 0;                    // of its checks, that were seen
   std::unique_ptr<cuda::CopyQueue> copies_;
   std::unique_ptr<LastHop> last_hop_ = std::make_unique<LastHop>();
   LastHop::Counts last_hop_told_;
@@ -174,8 +203,9 @@ class GpuDriver {
   const Clock* clock_;
   uint64_t block_bytes_;
   std::vector<Portion> portions_;  // one for each block; their fetches go before the lane
-  uint32_t landing_blocks_;        // those of fetches come first
+  const BlockCounts counts_;
   Blocks landing_;
+  Blocks on_gpu_;
   Blocks leaving_;
   std::shared_ptr<SubmissionPool> puts_;  // one for each block of these
   std::vector<uint32_t> let_go_;          // blocks that the lane, or a put, may still use

@@ -21,7 +21,7 @@ void GpuDriver::take_held(Turn& turn, Portion& portion, uint32_t i) {
 
 // Good pages wait while a batch of the portion is under way: the next one has them all.
 void GpuDriver::take_landed(Turn& turn, Portion& portion, uint32_t block) {
-  bool has_begun = false;
+  uint32_t added = 0;
   for (uint32_t i = 0; i < portion.pages.size(); ++i) {
     const PageVerdict& landed = portion.verdicts[i];
     if (portion.pages[i] == Portion::Page::kHeld) take_held(turn, portion, i);
@@ -34,8 +34,8 @@ void GpuDriver::take_landed(Turn& turn, Portion& portion, uint32_t block) {
     const bool is_copied = landed.verdict == Verdict::kReady && to.bytes > 0;
     if (is_copied && !is_there && !turn.is_late() && can_copy_) {
       if (portion.has_copies) continue;
-      if (!has_begun && !begin_copies_to_gpu(turn, portion, block)) continue;
-      has_begun = true;
+      if (added == 0 && !begin_copies_to_gpu(turn, portion, block)) continue;
+      ++added;
       add_page(turn, portion, i, block);
       portion.pages[i] = Portion::Page::kCopying;
       continue;
@@ -51,7 +51,9 @@ void GpuDriver::take_landed(Turn& turn, Portion& portion, uint32_t block) {
       decide(turn, page, verdict);
     }
   }
-  if (has_begun) start_copies_to_gpu(turn, portion);
+  if (added == 0) return;
+  client_->count_landed(is_on_gpu(block) ? gpu_landing_->place() : LandingPlace::kHost, added);
+  start_copies_to_gpu(turn, portion);
 }
 
 // False: not yet, as batches before have all slots.
@@ -61,25 +63,31 @@ bool GpuDriver::begin_copies_to_gpu(Turn& turn, Portion& portion, uint32_t block
   if (scatter != nullptr && !scatter->has_slot()) return false;
   portion.scatter = scatter;
   if (scatter != nullptr) portion.slot = scatter->take_slot();
-  copies_->begin(block, cuda::CopyTo::kDevice);
+  copies_->begin(block, is_on_gpu(block) ? cuda::CopyTo::kOnDevice : cuda::CopyTo::kDevice);
   return true;
 }
 
+// Where the page lies in the GPU's memory, once the batch's copies have ended.
+uint64_t GpuDriver::stage(const Portion& portion, const Slice& landed, uint32_t block) {
+  if (is_on_gpu(block)) return reinterpret_cast<uint64_t>(landed.data);
+  const auto offset = static_cast<uint64_t>(landed.data - in_block(block, 0, 0).data);
+  const uint64_t staged = portion.scatter->address(portion.slot) + offset;
+  copies_->add({landed.data, staged, landed.bytes});
+  return staged;
+}
+
 void GpuDriver::add_page(Turn& turn, Portion& portion, uint32_t i, uint32_t block) {
-  const Slice& in_block = portion.requests[i].destination;
+  const Slice& from = portion.requests[i].destination;
   const Slice& to = turn.submission.requests[portion.first + i].destination;
   PagedRegion* const paged = turn.operation.paged;
   if (portion.scatter != nullptr) {
-    const auto offset =
-        static_cast<uint64_t>(in_block.data - region_.data()) - block * block_bytes_;
-    const uint64_t staged = portion.scatter->address(portion.slot) + offset;
-    copies_->add({in_block.data, staged, in_block.bytes});
     const PageVerdict& landed = portion.verdicts[i];
-    portion.scatter->add(portion.slot, {portion.requests[i].key, landed.version, landed.payload_crc,
-                                        offset, paged->memory().block(to.data)});
+    portion.scatter->add(portion.slot,
+                         {portion.requests[i].key, landed.version, landed.payload_crc,
+                          stage(portion, from, block), paged->memory().block(to.data)});
     return;
   }
-  add_copies(turn, in_block, to);
+  add_copies(turn, from, to);
   const auto address = reinterpret_cast<uint64_t>(to.data);
   if (paged == nullptr && may_check() && cuda::CopyChecks::can_check(address)) {
     checks_.push_back({address, static_cast<uint32_t>(to.bytes)});
@@ -129,8 +137,9 @@ void GpuDriver::end_copies_to_gpu(Turn& turn, Portion& portion, uint32_t block) 
 bool GpuDriver::is_right(const Turn& turn, const Portion& portion, uint32_t i, uint32_t block,
                          uint32_t& checked) {
   const Slice& to = turn.submission.requests[portion.first + i].destination;
-  const Slice& in_block = portion.requests[i].destination;
-  const std::span<const std::byte> source(in_block.data, in_block.bytes);
+  const Slice& from = portion.requests[i].destination;
+  // No CPU looks at what lies in the GPU's memory.
+  const std::span<const std::byte> source(from.data, is_on_gpu(block) ? 0 : from.bytes);
   const uint32_t crc = portion.verdicts[i].payload_crc;
   if (portion.scatter != nullptr) {
     return last_hop_->judge(portion.scatter->is_written(portion.slot, checked++), crc, source);
@@ -150,9 +159,8 @@ void GpuDriver::tell_of_last_hop() {
   if (spoiled > 0) {
     spoils_.warn([&] {
       return fmt::format(
-          "{} pages had other bytes in the memory of cuda:{} than in the host's, "
-          "once they were copied there, and were not used: look for errors of its "
-          "memory and of PCIe (nvidia-smi -q -d ECC,PCI)",
+          "{} pages had other bytes in the memory of cuda:{} than where they were copied from, and "
+          "were not used: look for errors of its memory and of PCIe (nvidia-smi -q -d ECC,PCI)",
           spoiled, device);
     });
   }

@@ -19,7 +19,8 @@ class LastHop {
   };
 
   // Of a page that has come by a batch of the queue, as the `page`th that was to be checked. `crc`:
-  // that it should have.
+  // that it should have. `source`: what was copied; empty: it lies in the device's memory, where it
+  // was checked.
   bool is_right(const cuda::CopyQueue& queue, uint32_t batch, uint32_t page, uint32_t crc,
                 std::span<const std::byte> source) {
     if (!queue.is_checked(batch)) {
@@ -33,7 +34,7 @@ class LastHop {
     ++counts_.checked;
     if (is_good) return true;
     // A node may have written to a source of its own meanwhile, and the wire to any.
-    if (crc32c(0, source.data(), source.size()) == crc) ++counts_.spoiled;
+    if (source.empty() || crc32c(0, source.data(), source.size()) == crc) ++counts_.spoiled;
     return false;
   }
   const Counts& counts() const { return counts_; }

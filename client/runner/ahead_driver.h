@@ -45,6 +45,7 @@ class AheadDriver {
   void finish(Submission& submission);
   bool progress();
   void wait(uint64_t until_ns) { lane_.wait(until_ns); }
+  bool is_at_rest() const { return true; }
   // There may be pages to fetch ahead, or to give up.
   void wait_idle(const SubmissionPool& pool, uint32_t rings) {
     if (!pool.spin(rings, [this] { return progress(); })) wait(kNever);

@@ -91,7 +91,7 @@ class FetchRunner {
       const bool has_moved = driver_.progress();
       const bool has_gone_on = end_active();
       if (has_begun || has_moved || has_gone_on) continue;
-      if (!active_.empty()) {
+      if (!active_.empty() || (is_ending && !driver_.is_at_rest())) {
         driver_.wait(kNever);
       } else if (is_ending) {
         return;

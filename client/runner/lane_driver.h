@@ -37,6 +37,7 @@ class LaneDriver {
   void finish(Submission& submission);
   bool progress() { return lane_.progress(); }
   void wait(uint64_t until_ns) { lane_.wait(until_ns); }
+  bool is_at_rest() const { return true; }
   void wait_idle(const SubmissionPool& pool, uint32_t rings) { pool.sleep(rings); }
   void interrupt() { lane_.interrupt(); }
 

@@ -24,8 +24,9 @@ inline OpenOptions embedded() {
   return options;
 }
 
-inline std::unique_ptr<Farpage> open(const OpenOptions& options = embedded()) {
-  auto opened = Farpage::open(options);
+inline std::unique_ptr<Farpage> open(const OpenOptions& options = embedded(),
+                                     const Connection::WrapFabric& wrap = {}) {
+  auto opened = Farpage::open_over(options, wrap);
   if (!opened) throw std::runtime_error(opened.error().message);
   return std::move(*opened);
 }

@@ -102,6 +102,9 @@ void Lane::wait_for_either(Lane& lane, Lane& other, uint64_t until_ns) {
 void Lane::copy_straight(PageCopier& copier) {
   engine_->copy_straight(copier);
 }
+void Lane::check_with(CheckerFactory& checkers) {
+  engine_->check_with(checkers);
+}
 void Lane::allow_interrupts() {
   engine_->allow_interrupts();
 }

@@ -14,6 +14,7 @@ namespace farpage {
 
 class Lane;
 class LaneEngine;
+class CheckerFactory;
 class PageCopier;
 struct FetchState;
 struct VerdictCounts;
@@ -105,6 +106,9 @@ class Lane {
   static void wait_for_either(Lane& lane, Lane& other, uint64_t until_ns);
   // From now on pages with a `straight_to` may be copied by it. It outlives the lane.
   void copy_straight(PageCopier& copier);
+  // Payloads are checked by these, and not by the client's. Before the first fetch; they outlive
+  // the lane.
+  void check_with(CheckerFactory& checkers);
 
   // From now on any thread may interrupt() the lane, while it lives: a wait() returns early if an
   // interrupt came since the last one returned. For an owner who also waits for other threads'

@@ -57,6 +57,7 @@ class LaneEngine {
   static void wait_moved(std::span<LaneEngine* const> lanes, uint64_t until_ns);
   void allow_interrupts() { allows_interrupts_ = true; }
   void copy_straight(PageCopier& copier);
+  void check_with(CheckerFactory& checkers) { checks_.use(checkers); }
   void interrupt();  // any thread
 
   bool look_up(std::span<const PageKey> keys, std::span<KeyAnswer> answers);

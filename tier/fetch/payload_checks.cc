@@ -18,7 +18,7 @@ PayloadChecks::Place& PayloadChecks::at(MemoryPlace place) {
   if (known != places_.end()) return *known;
   Place& made = places_.emplace_back();
   made.place = place;
-  auto checker = factory_.make(place, most_);
+  auto checker = factory_->make(place, most_);
   if (checker) {
     made.checker = std::move(*checker);
     made.waiting.reserve(most_);

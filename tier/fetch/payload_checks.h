@@ -17,7 +17,9 @@ namespace farpage {
 class PayloadChecks {
  public:
   // `most`: at one time.
-  PayloadChecks(CheckerFactory& factory, size_t most) : factory_(factory), most_(most) {}
+  PayloadChecks(CheckerFactory& factory, size_t most) : factory_(&factory), most_(most) {}
+  // For places where no payload has landed yet.
+  void use(CheckerFactory& factory) { factory_ = &factory; }
 
   // Whether a check has been added that has not ended.
   bool any() const { return under_way_ > 0; }
@@ -65,7 +67,7 @@ class PayloadChecks {
   Place& at(MemoryPlace place);
   static void begin(Place& place);
 
-  CheckerFactory& factory_;
+  CheckerFactory* factory_;
   const size_t most_;
   PageCopier* copier_ = nullptr;
   size_t under_way_ = 0;

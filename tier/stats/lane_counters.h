@@ -11,6 +11,7 @@
 #include "base/metrics.h"
 #include "control/messages.h"
 #include "tier/request/page_request.h"
+#include "tier/stats/landing_place.h"
 #include "tier/stats/lane_stats.h"
 
 namespace farpage {
@@ -90,6 +91,14 @@ class ClientCounters {
   uint64_t copies_checked() const { return copies_checked_.load(std::memory_order_relaxed); }
   uint64_t copies_spoiled() const { return copies_spoiled_.load(std::memory_order_relaxed); }
 
+  // Pages that have landed for a GPU, by where.
+  void count_landed(LandingPlace place, uint64_t pages) {
+    landed_[static_cast<size_t>(place)].fetch_add(pages, std::memory_order_relaxed);
+  }
+  uint64_t landed(LandingPlace place) const {
+    return landed_[static_cast<size_t>(place)].load(std::memory_order_relaxed);
+  }
+
   void link_rests() { rests_.fetch_add(1, std::memory_order_relaxed); }
   uint64_t rests() const { return rests_.load(std::memory_order_relaxed); }
 
@@ -102,6 +111,7 @@ class ClientCounters {
   std::atomic<uint64_t> puts_failed_{0};
   std::atomic<uint64_t> copies_checked_{0};
   std::atomic<uint64_t> copies_spoiled_{0};
+  std::array<std::atomic<uint64_t>, kLandingPlaces.size()> landed_ = {};
   std::atomic<uint64_t> held_leases_{0};
   std::atomic<uint64_t> rests_{0};
   WarningLimiter held_warnings_;  // a held machine ends all its leases at one time

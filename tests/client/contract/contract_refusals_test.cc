@@ -38,7 +38,7 @@ TEST_P(FetchRefusals, BeyondTheQueueUntilATicketIsLetGo) {
   tier_.reset();
   OpenOptions small = options();
   small.lanes = {.lanes = 1, .queue_depth = 2};
-  tier_ = open(small);
+  tier_ = open(small, wrap());
   put(0);
   const Region region = landing(kPageBytes);
   Ticket first = fetched(fetches_to(region));

@@ -12,7 +12,8 @@
 
 namespace farpage {
 
-enum class Landing : uint8_t { kHost, kGpu, kGpuStraight };
+// kGpu: by way of pinned memory; kGpuByNic: of the GPU's own, where a network card writes.
+enum class Landing : uint8_t { kHost, kGpu, kGpuStraight, kGpuByNic };
 using Way = std::tuple<Path, Landing>;
 
 // What every fetch of client/farpage.h promises, wherever its pages land and whatever brings them.
@@ -21,20 +22,31 @@ class FetchContract : public GpuClient, public testing::WithParamInterface<Way> 
  protected:
   FetchContract() {
     if (std::get<Landing>(GetParam()) == Landing::kGpuStraight) straight_bytes_ = 0;
-    // Copies to the GPU come late, and its streams go on out of step.
-    start({.seed = 7, .delay_us = 100});
+    // Copies to the GPU come late, and its streams go on out of step. What a network card writes
+    // there is seen after a flush.
+    start({.writes_ordering = is_by_nic() ? 0 : 100,
+           .flush_options = is_by_nic() ? 1 : 0,
+           .seed = 7,
+           .delay_us = 100});
     open_with_lease(600'000);  // which does not end on a busy machine
   }
-  ~FetchContract() override { tier_.reset(); }  // before the host's memory
+  ~FetchContract() override {
+    if (tier_ != nullptr && is_by_nic()) {
+      EXPECT_EQ(landed("host"), 0u);
+    }
+    tier_.reset();  // before the host's memory
+  }
 
   void open_with_lease(uint64_t lease_ms) {
     tier_.reset();
     NodeOptions node = Cluster::small_options();
     node.lease_ms = lease_ms;
     cluster_.emplace(std::get<Path>(GetParam()), node);
-    tier_ = open(options());
+    tier_ = open(options(), wrap());
   }
+  Connection::WrapFabric wrap() { return is_by_nic() ? nic(nic_) : Connection::WrapFabric(); }
 
+  bool is_by_nic() const { return std::get<Landing>(GetParam()) == Landing::kGpuByNic; }
   bool is_on_gpu() const { return std::get<Landing>(GetParam()) != Landing::kHost; }
 
   // Registered memory that pages can land in. Each byte is kUntouched.
@@ -98,12 +110,13 @@ class FetchContract : public GpuClient, public testing::WithParamInterface<Way> 
   }
 
  private:
+  NicSettings nic_;
   std::list<std::vector<std::byte>> host_memory_;
 };
 
 inline std::string contract_name(const testing::TestParamInfo<Way>& info) {
   constexpr std::array kPaths = {"shm", "tcp", "tls", "ucx"};
-  constexpr std::array kLandings = {"_host", "_gpu", "_gpu_straight"};
+  constexpr std::array kLandings = {"_host", "_gpu", "_gpu_straight", "_gpu_by_nic"};
   return std::string(kPaths[static_cast<size_t>(std::get<Path>(info.param))]) +
          kLandings[static_cast<size_t>(std::get<Landing>(info.param))];
 }
@@ -112,7 +125,8 @@ inline auto every_way() {
   std::vector<Way> ways = {{Path::kShm, Landing::kHost},        {Path::kShm, Landing::kGpu},
                            {Path::kShm, Landing::kGpuStraight}, {Path::kTcp, Landing::kHost},
                            {Path::kTcp, Landing::kGpu},         {Path::kTls, Landing::kHost},
-                           {Path::kTls, Landing::kGpu}};
+                           {Path::kTls, Landing::kGpu},         {Path::kShm, Landing::kGpuByNic},
+                           {Path::kTcp, Landing::kGpuByNic}};
 #ifdef FARPAGE_HAS_UCX
   ways.insert(ways.end(), {{Path::kUcx, Landing::kHost}, {Path::kUcx, Landing::kGpu}});
 #endif

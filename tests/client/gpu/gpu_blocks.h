@@ -35,7 +35,7 @@ class GpuBlocksClient : public GpuClient {
   // A client, pages 0 and on at its node, and blocks; page i has the key i.
   void open_with(const cuda::FakeSettings& settings, const OpenOptions& opened) {
     start(settings);
-    tier_ = open(opened);
+    tier_ = open(opened, wrap_);
     sources_.emplace(*tier_, kStored, uint8_t{1});
     put_all(*tier_, *sources_);
     allocate_blocks({});
@@ -107,6 +107,7 @@ class GpuBlocksClient : public GpuClient {
   }
 
   static constexpr size_t kStored = 24;
+  Connection::WrapFabric wrap_ = {};  // of the client that is opened next
   BlockShape shape_;
   uint64_t memory_ = 0;
   std::vector<uint64_t> pieces_;

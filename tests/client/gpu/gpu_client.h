@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "tests/support/cluster.h"
 #include "tests/support/recorded_metrics.h"
 #include "tests/transport/cuda/fake/fake_fixture.h"
+#include "tests/transport/cuda/nic/nic_fabric.h"
 
 namespace farpage {
 
@@ -57,6 +59,17 @@ class GpuClient : public FakeDriverTest {
     tier_.reset();  // before its node
     cluster_.emplace(path, node);
     tier_ = open(options());
+  }
+
+  // A network card that can write to the fake's devices.
+  Connection::WrapFabric nic(NicSettings& settings) const {
+    return [this, &settings](Fabric& fabric, const Clock&) {
+      return std::make_unique<NicFabric>(fabric, *fake_, settings);
+    };
+  }
+  // Pages that have landed for the GPU, by where.
+  uint64_t landed(const std::string& landing) const {
+    return metric("farpage_client_gpu_landed_pages_total{landing=" + landing + "}");
   }
 
   // Memory of the device for so many pages.
@@ -113,7 +126,7 @@ class GpuClient : public FakeDriverTest {
   }
 
   // Counts of this client.
-  uint64_t metric(const char* name) const {
+  uint64_t metric(const std::string& name) const {
     RecordedMetrics metrics;
     tier_->client().describe(metrics);
     return static_cast<uint64_t>(metrics.values.at(name));

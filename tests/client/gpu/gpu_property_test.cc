@@ -13,71 +13,15 @@
 #include "base/random.h"
 #include "client/connection.h"
 #include "client/gpu/gpu_runners.h"
-#include "client/runner/fence.h"
 #include "replay/page_content.h"
 #include "sim/fault/fault_fabric.h"
 #include "tests/client/gpu/gpu_client.h"
+#include "tests/client/gpu/gpu_histories.h"
 #include "tests/support/recorded_metrics.h"
 #include "tests/support/seeds.h"
 
 namespace farpage {
 namespace {
-
-constexpr uint64_t kKeys = 24;     // that have a page
-constexpr uint64_t kAllKeys = 32;  // that are asked for
-constexpr uint64_t kMostPages = 40;
-constexpr uint64_t kFetches = 6;
-constexpr uint64_t kPuts = 4;
-constexpr uint64_t kOperations = kFetches + kPuts;
-constexpr uint64_t kGpuPages = kOperations * kMostPages;
-constexpr uint64_t kPieces = 4;  // of a page, where memory is paged
-constexpr uint64_t kPieceBytes = kPageBytes / kPieces;
-
-// Calls that fail once, on the way of registering or of fetching, and what with: of these results
-// some end the context.
-constexpr std::array kCalls = {"cuDevicePrimaryCtxRetain",
-                               "cuPointerGetAttributes",
-                               "cuMemGetAddressRange_v2",
-                               "cuMemHostRegister_v2",
-                               "cuStreamCreate",
-                               "cuEventCreate",
-                               "cuCtxSetCurrent",
-                               "cuMemcpyHtoDAsync_v2",
-                               "cuMemcpyDtoHAsync_v2",
-                               "cuMemcpyBatchAsync_v2",
-                               "cuEventRecord",
-                               "cuEventQuery",
-                               "cuModuleLoadData",
-                               "cuStreamWaitEvent",
-                               "cuLaunchKernel",
-                               "cuMemAlloc_v2"};
-constexpr std::array kResults = {
-    cuda::kInvalidValue,   cuda::kOutOfMemory, 802, cuda::kInvalidHandle, 999,
-    cuda::kIllegalAddress, cuda::kLaunchFailed};
-
-struct Totals {
-  uint64_t ready = 0;
-  uint64_t recompute = 0;
-  uint64_t held = 0;     // tickets that were done and not released
-  uint64_t refused = 0;  // registrations
-  uint64_t ended = 0;    // contexts
-  uint64_t untouched = 0;
-  uint64_t put = 0;        // pages
-  uint64_t not_put = 0;    // ... of which there is none, either
-  uint64_t lent = 0;       // puts that were done and not released
-  uint64_t scattered = 0;  // pages that were checked on their way to their blocks
-  uint64_t spoiled = 0;    // by a copy, or before
-};
-
-// A fence whose words nobody waits at.
-struct FencedMemory {
-  const farpage_fence_words& words() const {
-    return *reinterpret_cast<const farpage_fence_words*>(memory.data());
-  }
-
-  std::vector<std::byte> memory = std::vector<std::byte>(Fence::bytes_for(kMostPages));
-  Fence fence{memory, kMostPages};
-};
 
 class GpuHistories : public FakeDriverTest {
  protected:
@@ -88,9 +32,8 @@ class GpuHistories : public FakeDriverTest {
     options.node = format_address(cluster_.address());
     options.client.staging_bytes = kMiB;
     const auto wrap = [this](Fabric& fabric, const Clock& clock) {
-      auto faulty = std::make_unique<fault::FaultFabric>(fabric, clock, 1);
-      faults_ = faulty.get();
-      return faulty;
+      faults_ = std::make_unique<fault::FaultFabric>(fabric, clock, 1);
+      return std::make_unique<NicFabric>(*faults_, *fake_, nic_);
     };
     connection_ = Connection::open(options, wrap).value();
     landed_region_ =
@@ -344,7 +287,10 @@ class GpuHistories : public FakeDriverTest {
   void run(uint64_t seed) {
     Random random(seed);
     is_spoiling_ = random.below(4) == 0;
-    start({.seed = seed,
+    const bool is_ordered = random.below(2) == 0;
+    start({.writes_ordering = is_ordered ? 100 : 0,
+           .flush_options = is_ordered ? 0 : 1 + static_cast<int>(random.below(2)),
+           .seed = seed,
            .delay_us = random.below(2) == 0 ? 0 : 300u,
            .spoil_every = is_spoiling_ ? 7u : 0u});
     const uint64_t memory = allocate(kGpuPages * kPageBytes);
@@ -363,7 +309,9 @@ class GpuHistories : public FakeDriverTest {
     {
       WriteRunner writes(connection_->client(), {});
       GpuRunners gpus(connection_->client(), writes, {.queue_depth = kOperations},
-                      {.bounce_bytes = 64 * kKiB, .straight_bytes = is_straight ? 0 : kNever});
+                      {.bounce_bytes = 64 * kKiB,
+                       .straight_bytes = is_straight ? 0 : kNever,
+                       .landing = random.below(2) == 0 ? "host" : "auto"});
       const auto region = is_paged_ ? gpus.register_blocks(blocks())
                                     : gpus.register_memory(memory, kGpuPages * kPageBytes);
       if (region) {
@@ -460,7 +408,8 @@ class GpuHistories : public FakeDriverTest {
   }
 
   Cluster cluster_{Path::kShm, with_short_reads()};
-  fault::FaultFabric* faults_ = nullptr;
+  NicSettings nic_;
+  std::unique_ptr<fault::FaultFabric> faults_;
   fault::FaultPlan wire_;
   std::unique_ptr<Connection> connection_;
   std::optional<Lane> lane_;  // into the host's memory
@@ -486,6 +435,8 @@ TEST_F(GpuHistories, KeepThePromise) {
        {totals_.ready, totals_.recompute, totals_.held, totals_.refused, totals_.ended,
         totals_.untouched, totals_.put, totals_.not_put, totals_.lent, totals_.scattered,
         totals_.spoiled, metric("farpage_client_straight_pages_total"),
+        metric("farpage_client_gpu_landed_pages_total{landing=host}"),
+        metric("farpage_client_gpu_landed_pages_total{landing=dma-buf}"),
         metric("farpage_client_gpu_checked_pages_total"),
         metric("farpage_client_gpu_spoiled_pages_total")}) {
     EXPECT_GT(seen, 0u);

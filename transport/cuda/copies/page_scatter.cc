@@ -118,7 +118,7 @@ void PageScatter::add(uint32_t slot, const StagedPage& page) {
   const uint64_t header_at = places.headers + at * sizeof header;
   std::memcpy(queue_->data() + header_at, &header, sizeof header);
   PageItem item;
-  item.payload = address(slot) + page.offset;
+  item.payload = page.address;
   item.header = queue_->address() + header_at;
   item.key_low = page.key.low;
   item.key_high = page.key.high;

@@ -11,13 +11,14 @@
 
 namespace farpage::cuda {
 
-// A page that a copy brings to a slot, and what it has to be.
+// A page that lies in the device's memory, or that a copy brings to a slot there, and what it has
+// to be.
 struct StagedPage {
   PageKey key;
   uint64_t version = 0;
-  uint32_t crc = 0;     // of its payload
-  uint64_t offset = 0;  // of its payload, in the slot: a multiple of 16
-  uint64_t block = 0;   // where it goes
+  uint32_t crc = 0;      // of its payload
+  uint64_t address = 0;  // of its payload: a multiple of 16
+  uint64_t block = 0;    // where it goes
 };
 
 // Pages on their way to paged memory. Copies bring the payloads of a batch to a slot in the

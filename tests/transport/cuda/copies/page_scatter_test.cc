@@ -38,7 +38,8 @@ class PageScatterOverFake : public FakeDriverTest {
     ASSERT_EQ(
         fake_->nic_write(scatter_->address(slot), page.data(), page.size(), NicWrite::kOvertakes),
         kSuccess);
-    scatter_->add(slot, {{1, 2}, 3, crc32c(0, page.data(), page.size()), 0, 1});
+    scatter_->add(slot,
+                  {{1, 2}, 3, crc32c(0, page.data(), page.size()), scatter_->address(slot), 1});
   }
   std::vector<std::byte> block_1() const {
     std::vector<std::byte> seen(2 * kPieceBytes);
