@@ -182,6 +182,12 @@ class JudgedFetches {
     });
   }
 
+  // Lets go of all of them, which waits for what is held: no deadline is looked at meanwhile.
+  void end() {
+    alive_.reset();
+    running_.clear();
+  }
+
   const Counts& counts() const { return counts_; }
 
  private:

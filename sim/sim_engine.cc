@@ -66,7 +66,7 @@ SimEngine::SimEngine(sim::World& world, std::unique_ptr<Client> client, Truth& t
 }
 
 SimEngine::~SimEngine() {
-  fetches_.running().clear();
+  fetches_.end();
 }
 
 // Reads that have ended by now are judged now: a verdict that is seen later was given later.

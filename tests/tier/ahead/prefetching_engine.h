@@ -23,7 +23,7 @@ class PrefetchingEngine {
       check_time(running, page);
     };
   }
-  ~PrefetchingEngine() { demands_.running().clear(); }
+  ~PrefetchingEngine() { demands_.end(); }
 
   PrefetchLane& lane() { return lane_; }
   Client& client() { return *client_; }
