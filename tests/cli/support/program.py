@@ -139,8 +139,12 @@ class Case(unittest.TestCase):
         return node
 
     def status(self, node, *arguments):
-        answer = self.run_program("status", "--node", node.address, *arguments, "--json", "-")
-        return json.loads(answer.stdout) if answer.returncode == 0 else None
+        """None: the node does not run, or refuses. A busy one has more time than usual."""
+        def ask():
+            self.answer = self.run_program("status", "--node", node.address, *arguments, "--json", "-")
+            return self.answer.returncode == 0 or "is it stopped" not in self.answer.stderr
+        wait_until(ask)
+        return json.loads(self.answer.stdout) if self.answer.returncode == 0 else None
 
     def line_saying(self, process, words):
         """The first line on stderr with these words, after any others, as of a slow etcd."""
