@@ -63,10 +63,10 @@ class Farpage {
   // Blocks of an engine's paged memory on a GPU, which lie there in pieces. The region's addresses
   // are names: nothing lies at them. A page is one block, slice(block * block_bytes, block_bytes)
   // of the region, and all pages of a fetch or put are of one such region. The GPU checks a page
-  // and then writes it to its block, for which each region takes memory of the GPU: eight times 256
-  // KiB, or a block where that is longer. CUDA may make this call, and the region's end, wait for
-  // kernels that run: neither while a stream waits at a fence. Nothing else under way may use the
-  // same memory by another region. Errors as register_gpu_memory(); kInvalid also: pieces that
+  // and then writes it to its block, for which each region takes memory of the GPU: sixteen times
+  // 256 KiB, or a block where that is longer. CUDA may make this call, and the region's end, wait
+  // for kernels that run: neither while a stream waits at a fence. Nothing else under way may use
+  // the same memory by another region. Errors as register_gpu_memory(); kInvalid also: pieces that
   // overlap, blocks that are longer than the nodes' pages.
   Result<Region> register_gpu_blocks(const cuda::GpuBlocks& blocks);
 

@@ -11,7 +11,7 @@ namespace farpage {
 // For one lane: a checker for one GPU's memory, which is there already, and others for the host's.
 class GpuCheckers final : public CheckerFactory {
  public:
-  explicit GpuCheckers(int device, std::unique_ptr<Checker> checker)
+  GpuCheckers(int device, std::unique_ptr<Checker> checker)
       : device_(device), checker_(std::move(checker)) {}
 
   Result<std::unique_ptr<Checker>> make(MemoryPlace place, size_t most) override {

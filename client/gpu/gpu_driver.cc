@@ -59,8 +59,10 @@ Result<GpuDriver> GpuDriver::open(Client& client, WriteRunner& writes,
                         .leaving = static_cast<uint32_t>(round_up(landing, kPutShare) / kPutShare)};
   auto bounce = cuda::PinnedMemory::make(context, (landing + counts.leaving) * block_bytes);
   if (!bounce) {
-    return fail(bounce.error().code,
-                bounce.error().message + ": lower gpu.bounce_bytes, or free host memory");
+    const bool is_short = bounce.error().code == Code::kExhausted;
+    return fail(
+        bounce.error().code,
+        bounce.error().message + (is_short ? ": lower gpu.bounce_bytes, or free host memory" : ""));
   }
   auto region = client.register_memory({bounce->data(), bounce->bytes()});
   if (!region) return tl::unexpected(region.error());
@@ -293,9 +295,8 @@ Blocks& GpuDriver::blocks_with(uint32_t block) {
 }
 
 Slice GpuDriver::in_block(uint32_t block, uint64_t offset, uint64_t bytes) const {
-  const uint32_t first_on_gpu = counts_.landing;
   if (is_on_gpu(block)) {
-    return gpu_landing_->slice((block - first_on_gpu) * block_bytes_ + offset, bytes);
+    return gpu_landing_->slice((block - counts_.landing) * block_bytes_ + offset, bytes);
   }
   const uint32_t number = is_of_put(block) ? block - counts_.on_gpu : block;
   return region_.slice(number * block_bytes_ + offset, bytes);
@@ -307,7 +308,6 @@ void GpuDriver::begin_portion(Turn& turn) {
   const uint32_t block = blocks_of(turn).take();
   Portion& portion = portions_[block];
   portion.begin(operation.begun);
-  if (turn.is_put()) copies_->begin(block, cuda::CopyTo::kHost);
   const PagedRegion* const paged = operation.paged;
   const uint64_t room = paged == nullptr ? block_bytes_ : paged->portion_bytes();
   const uint64_t most_pages = paged == nullptr ? kMostPages : paged->portion_pages();
@@ -320,7 +320,6 @@ void GpuDriver::begin_portion(Turn& turn) {
     if (on_gpu.bytes > 0) place = in_block(block, used, on_gpu.bytes);
     if (turn.is_put()) {
       portion.add(PutRequest{submission.puts[page].key, place});
-      add_copies(turn, place, on_gpu);
     } else {
       const PageRequest& request = submission.requests[page];
       const bool is_long =
@@ -333,8 +332,7 @@ void GpuDriver::begin_portion(Turn& turn) {
   }
   portion.next = std::exchange(operation.portions, block);
   if (turn.is_put()) {
-    copies_->end();
-    count_copies(turn, portion);
+    begin_copies_from_gpu(turn, portion, block);
   } else {
     portion.fetch =
         lane_.fetch(portion.requests, portion.verdicts, submission.deadline_ns, submission.options);

@@ -50,8 +50,8 @@ namespace farpage {
 // memory: the lane says which have been.
 //
 // Pages of paged memory (PagedRegion) are copied to memory of the device first, and a kernel takes
-// those that it finds good to their blocks; where it may not, copies take the pieces there. Puts
-// copy the pieces.
+// those that it finds good to their blocks. Of a page that is put a kernel brings the pieces to
+// such memory, and a copy goes on from there. Where a kernel may not, copies take the pieces.
 //
 // An operation goes through in portions of a block each. One that finds no block free waits for
 // one; its pages are recompute(stalled), or not put, when the deadline comes first. Puts have
@@ -120,7 +120,7 @@ class GpuDriver {
     kNoBlock,  // in time
     kLate,
     kGpu,
-    kSpoiled,  // by its copy
+    kSpoiled,  // by its copy, or on its way to or from its block
     kTooLong,
   };
 
@@ -182,7 +182,10 @@ class GpuDriver {
   // gpu_puts.cc
   bool may_begin_put(const Submission& submission);
   bool go_on_flush(Operation& operation, Submission& submission);
+  void begin_copies_from_gpu(Turn& turn, Portion& portion, uint32_t block);
+  bool start_gather(Turn& turn, Portion& portion, uint32_t block);
   void end_copies_from_gpu(Turn& turn, Portion& portion);
+  void warn_of_spoiled_work();
   void put_from_block(Turn& turn, Portion& portion);
   void take_results(Turn& turn, Portion& portion);
   void lose_put(Turn& turn, uint32_t page, Loss loss);

@@ -99,7 +99,7 @@ void GpuDriver::start_copies_to_gpu(Turn& turn, Portion& portion) {
   if (portion.scatter == nullptr) {
     copies_->end(checks_);
   } else if (!copies_->end(*portion.scatter, portion.slot) && !copies_->is_broken()) {
-    turn.operation.paged->use_copies();
+    turn.operation.paged->scatter_by_copies();
     log_warning(
         fmt::format("cuda:{} takes pages to their blocks by copies of each piece from now on, and "
                     "does not check them there, as the driver refuses the kernel: {}",

@@ -25,17 +25,78 @@ bool GpuDriver::go_on_flush(Operation& operation, Submission& submission) {
   return true;
 }
 
+void GpuDriver::begin_copies_from_gpu(Turn& turn, Portion& portion, uint32_t block) {
+  if (!start_gather(turn, portion, block)) {
+    copies_->begin(block, cuda::CopyTo::kHost);
+    for (uint32_t i = 0; i < portion.pages.size(); ++i) {
+      add_copies(turn, portion.puts[i].source, turn.on_gpu(portion.first + i));
+    }
+  }
+  copies_->end();
+  count_copies(turn, portion);
+}
+
+// By a kernel, and a copy behind it. False: by copies alone. So it is while the kernel might wait
+// for what waits at a fence, and while all slots are taken: the GPU may have no processor for the
+// kernels.
+bool GpuDriver::start_gather(Turn& turn, Portion& portion, uint32_t block) {
+  PagedRegion* const paged = turn.operation.paged;
+  cuda::PageGather* const gather = paged != nullptr && fenced_ == 0 ? paged->gather() : nullptr;
+  if (gather == nullptr || !gather->has_slot()) return false;
+  const uint32_t slot = gather->take_slot();
+  std::byte* const begin = in_block(block, 0, 0).data;
+  uint64_t bytes = 0;  // until the last page's end
+  for (uint32_t i = 0; i < portion.pages.size(); ++i) {
+    const Slice& to = portion.puts[i].source;
+    if (to.bytes == 0) continue;
+    const auto offset = static_cast<uint64_t>(to.data - begin);
+    gather->add(slot, paged->memory().block(turn.on_gpu(portion.first + i).data), offset);
+    bytes = offset + to.bytes;
+  }
+  copies_->begin(block, cuda::CopyTo::kHost, gather->stream(slot));
+  if (!copies_->succeeds(gather->start(slot), "farpage_gather_pages")) {
+    gather->give_back(slot);
+    paged->gather_by_copies();
+    if (copies_->is_broken()) return false;
+    log_warning(fmt::format(
+        "cuda:{} takes pages from their blocks by copies of each piece from now on, as the driver "
+        "refuses the kernel: {}",
+        copies_->context()->device(), copies_->why()));
+    return false;
+  }
+  copies_->add({begin, gather->address(slot), bytes});
+  portion.gather = gather;
+  portion.slot = slot;
+  return true;
+}
+
 // Of a batch that failed some pages may be whole, and nothing says which.
 void GpuDriver::end_copies_from_gpu(Turn& turn, Portion& portion) {
-  if (portion.pages.front() == Portion::Page::kOver) return;  // it was late
-  if (portion.copies == cuda::BatchState::kCopied && !turn.is_late()) {
-    return put_from_block(turn, portion);
+  Loss loss = portion.copies == cuda::BatchState::kFailed ? Loss::kGpu : Loss::kLate;
+  bool are_there = portion.copies == cuda::BatchState::kCopied;
+  if (portion.gather != nullptr) {
+    if (are_there && !portion.gather->are_there(portion.slot)) {
+      are_there = false;
+      loss = Loss::kSpoiled;
+    }
+    std::exchange(portion.gather, nullptr)->give_back(portion.slot);
   }
-  const bool has_failed = portion.copies == cuda::BatchState::kFailed;
+  if (loss == Loss::kSpoiled) warn_of_spoiled_work();
+  if (portion.pages.front() == Portion::Page::kOver) return;  // it was late
+  if (are_there && !turn.is_late()) return put_from_block(turn, portion);
   for (uint32_t i = 0; i < portion.pages.size(); ++i) {
     portion.pages[i] = Portion::Page::kOver;
-    lose(turn, portion.first + i, has_failed ? Loss::kGpu : Loss::kLate);
+    lose(turn, portion.first + i, loss);
   }
+}
+
+void GpuDriver::warn_of_spoiled_work() {
+  spoils_.warn([this] {
+    return fmt::format(
+        "cuda:{} read its work on some pages wrongly, and they were not put: look for errors of "
+        "PCIe (nvidia-smi -q -d PCI)",
+        copies_->context()->device());
+  });
 }
 
 void GpuDriver::put_from_block(Turn& turn, Portion& portion) {
@@ -79,8 +140,12 @@ void GpuDriver::lose_put(Turn& turn, uint32_t page, Loss loss) {
                                          "so it was not put",
                                          device)};
       break;
-    case Loss::kGpu:
     case Loss::kSpoiled:
+      why = {
+          Code::kUnavailable,
+          fmt::format("cuda:{} read its work on some pages wrongly, so they were not put", device)};
+      break;
+    case Loss::kGpu:
       why = {Code::kUnavailable,
              fmt::format("the page was not copied from cuda:{}: {}", device, copies_->why())};
       break;

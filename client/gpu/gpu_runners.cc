@@ -98,17 +98,27 @@ Result<Region> GpuRunners::register_blocks(const cuda::GpuBlocks& blocks) {
   if (!runner) return tl::unexpected(runner.error());
   const MemoryRange range = {(*memory)->data(), (*memory)->bytes(), place_of(context)};
   auto paged = std::make_unique<PagedRegion>(std::move(*memory));
-  if (options_.check_copies) {
-    const auto used = paged->use_kernels();
-    if (!used) {
-      log_warning(
-          fmt::format("cuda:{} takes pages to their blocks by copies of each piece, and "
-                      "does not check them there (gpu.check_copies): {}",
-                      context.device(), used.error().message));
-    }
-  }
+  use_kernels(*paged);
   const auto local_key = reinterpret_cast<uint64_t>(paged.get());
   return Region(range, Access::kLocal, local_key, std::move(paged));
+}
+
+void GpuRunners::use_kernels(PagedRegion& paged) const {
+  const auto warn = [&](const char* what, const Error& why) {
+    log_warning(
+        fmt::format("cuda:{} {}: {}", paged.memory().context()->device(), what, why.message));
+  };
+  if (options_.check_copies) {
+    if (const auto used = paged.scatter_by_kernel(); !used) {
+      warn(
+          "takes pages to their blocks by copies of each piece, and does not check them there "
+          "(gpu.check_copies)",
+          used.error());
+    }
+  }
+  if (const auto used = paged.gather_by_kernel(); !used) {
+    warn("takes pages from their blocks by copies of each piece", used.error());
+  }
 }
 
 GpuRunner* GpuRunners::of(int device) const {

@@ -46,6 +46,7 @@ class GpuRunners {
   static constexpr int kMostDevices = 64;
 
   Result<void> start_driver();
+  void use_kernels(PagedRegion& paged) const;
   // Of the context's device, which is started now if it is not yet.
   Result<GpuRunner*> start_runner(const std::shared_ptr<const cuda::GpuContext>& context);
 

@@ -20,16 +20,19 @@ uint64_t PagedRegion::portion_pages() const {
   return std::clamp<uint64_t>(kMostCopies / memory_->runs().size(), 1, kMostPages);
 }
 
-Result<void> PagedRegion::use_kernels() {
-  if (!cuda::PageScatter::can_take(*memory_)) {
-    return fail(Code::kInvalid,
-                "kernels move 16 bytes at a time, and addresses, strides and lengths of these "
-                "pieces are not all multiples of it");
-  }
+Result<void> PagedRegion::scatter_by_kernel() {
   auto made = cuda::PageScatter::make(*memory_, portion_bytes(), kMostPages);
   if (!made) return tl::unexpected(made.error());
   scatter_ = std::move(*made);
   is_scattered_ = true;
+  return {};
+}
+
+Result<void> PagedRegion::gather_by_kernel() {
+  auto made = cuda::PageGather::make(*memory_, portion_bytes(), kMostPages);
+  if (!made) return tl::unexpected(made.error());
+  gather_ = std::move(*made);
+  is_gathered_ = true;
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include "client/runner/ticket.h"
 #include "tier/client.h"
 #include "transport/cuda/copies/copy_queue.h"
+#include "transport/cuda/copies/page_gather.h"
 
 namespace farpage {
 
@@ -35,9 +36,10 @@ struct Portion {
   bool has_copies = false;
   cuda::BatchState copies = cuda::BatchState::kUnderWay;
   bool is_checked = false;  // by the device, where it can check a page of it
-  // Takes the batch's pages to their blocks, from this slot; null: the copies do.
+  // Takes the batch's pages to their blocks, or from there; both null: the copies do.
   cuda::PageScatter* scatter = nullptr;
-  uint32_t slot = 0;
+  cuda::PageGather* gather = nullptr;
+  uint32_t slot = 0;  // of that one
 
   void reserve(size_t most_pages) {
     requests.reserve(most_pages);

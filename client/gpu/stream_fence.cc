@@ -17,7 +17,7 @@ Result<std::shared_ptr<StreamFence>> StreamFence::make(
   if (!memory) return tl::unexpected(memory.error());
   auto made =
       std::shared_ptr<StreamFence>(new StreamFence(context, std::move(*memory), most_pages));
-  if (auto started = made->start(); !started) return tl::unexpected(started.error());
+  made->load_kernels();
   return made;
 }
 
@@ -27,22 +27,18 @@ StreamFence::StreamFence(std::shared_ptr<const cuda::GpuContext> context, cuda::
       memory_(std::move(memory)),
       fence_({memory_.data(), memory_.bytes()}, most_pages) {}
 
-Result<void> StreamFence::start() {
-  const cuda::Driver& driver = context_->driver();
+void StreamFence::load_kernels() {
   const cuda::CurrentContext current(*context_);
-  int result = current.result();
-  if (result == cuda::kSuccess) result = driver.host_address(&address_, memory_.data(), 0);
-  if (result != cuda::kSuccess) {
-    return fail(Code::kUnavailable,
-                driver_error(driver, result, "the GPU gets no address of a fence"));
+  if (current.result() != cuda::kSuccess) {
+    why_no_kernels_ = driver_error(context_->driver(), current.result(), "cuCtxPushCurrent");
+    return;
   }
-  auto kernels = cuda::PageKernels::load(driver, context_->device());
+  const auto kernels = cuda::PageKernels::load(context_->driver(), context_->device());
   if (kernels) {
     kernels_ = *kernels;
   } else {
     why_no_kernels_ = kernels.error().message;
   }
-  return {};
 }
 
 StreamFence::~StreamFence() {
@@ -54,7 +50,7 @@ Result<void> StreamFence::wait_on(cuda::Stream stream) {
   const cuda::Driver& driver = context_->driver();
   const cuda::CurrentContext current(*context_);
   int result = current.result();  // no other context's default stream
-  if (result == cuda::kSuccess && kernels_) return kernels_->wait_at_fence(stream, address_);
+  if (result == cuda::kSuccess && kernels_) return kernels_->wait_at_fence(stream, address());
   int capture = 0;
   if (result == cuda::kSuccess) result = driver.capture_state(stream, &capture);
   if (result == cuda::kSuccess && capture != 0) {
@@ -63,7 +59,7 @@ Result<void> StreamFence::wait_on(cuda::Stream stream) {
                     why_no_kernels_ + "): put the wait outside of the graph");
   }
   if (result == cuda::kSuccess) {
-    result = driver.stream_wait_value(stream, address_ + offsetof(farpage_fence_words, decided),
+    result = driver.stream_wait_value(stream, address() + offsetof(farpage_fence_words, decided),
                                       fence_.begun(), cuda::kWaitGreaterOrEqual);
   }
   if (result == cuda::kSuccess) return {};

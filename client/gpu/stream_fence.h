@@ -25,7 +25,7 @@ class StreamFence {
 
   Fence& fence() { return fence_; }
   // Of farpage_fence_words, for the device.
-  uint64_t address() const { return address_; }
+  uint64_t address() const { return memory_.address(); }
 
   // Work that is put on the stream from now on waits until every fetch that was begun with the
   // fence has its verdicts. Nothing blocks. While the stream is captured, each replay of the graph
@@ -37,12 +37,11 @@ class StreamFence {
  private:
   StreamFence(std::shared_ptr<const cuda::GpuContext> context, cuda::PinnedMemory memory,
               uint32_t most_pages);
-  Result<void> start();
+  void load_kernels();
 
   const std::shared_ptr<const cuda::GpuContext> context_;
   const cuda::PinnedMemory memory_;
   Fence fence_;
-  uint64_t address_ = 0;
   std::optional<cuda::PageKernels> kernels_;
   std::string why_no_kernels_;
 };

@@ -89,8 +89,7 @@ std::string landing(const GpuFacts& facts) {
   if (lacks_peer_memory(facts)) {
     return by_host +
            ", as CUDA's driver cannot export the memory of every GPU as a dma-buf, and "
-           "nvidia-peermem is not "
-           "loaded; ";
+           "nvidia-peermem is not loaded; ";
   }
   return fmt::format(
       "over RDMA (verbs), network cards write pages to the GPUs' memory, by {}, where "

@@ -263,7 +263,7 @@ FARPAGE_API farpage_code_t farpage_register_gpu(farpage_t* client, uint64_t addr
 // fetch or a put are blocks of one region. The GPU checks a page before it writes it to its
 // block, so the block of a page that is not FARPAGE_READY is as it was, except where a copy was
 // late (`held`), or the driver refused one; docs/gpu.md says when it cannot check. Each region
-// takes memory of the GPU for that: eight times 256 KiB, or a block where that is longer. CUDA may
+// takes memory of the GPU for that: 16 times 256 KiB, or a block where that is longer. CUDA may
 // make this call, and the region's end, wait for kernels that run: call neither while a stream
 // waits at a fence.
 // What farpage_register_gpu() says of the memory, of work on the GPU and of errors holds here too.

@@ -54,16 +54,15 @@ Result<PageKernels> PageKernels::load(const Driver& driver, int device) {
     return fail(Code::kUnavailable,
                 driver_error(driver, result, "the driver takes no kernel of this build"));
   }
-  result = driver.find_function(&loaded.crcs_, loaded.module_, "farpage_page_crcs");
-  if (result == kSuccess) {
-    result = driver.find_function(&loaded.read_twice_, loaded.module_, "farpage_pages_read_twice");
-  }
-  if (result == kSuccess) {
-    result = driver.find_function(&loaded.wait_at_fence_, loaded.module_, "farpage_wait_at_fence");
-  }
+  const auto find = [&](Function& function, const char* name) {
+    if (result == kSuccess) result = driver.find_function(&function, loaded.module_, name);
+  };
+  find(loaded.crcs_, "farpage_page_crcs");
+  find(loaded.read_twice_, "farpage_pages_read_twice");
+  find(loaded.gather_, "farpage_gather_pages");
+  find(loaded.wait_at_fence_, "farpage_wait_at_fence");
   if (result == kSuccess && loaded.device_.compute_major >= kBulkCopiesFrom) {
-    result = driver.find_function(&loaded.through_shared_, loaded.module_,
-                                  "farpage_pages_through_shared");
+    find(loaded.through_shared_, "farpage_pages_through_shared");
     if (result == kSuccess && loaded.device_.shared_bytes > kOtherSharedBytes) {
       result = driver.set_function_attribute(loaded.through_shared_, kMostDynamicSharedBytes,
                                              shared_bytes - static_cast<int>(kOtherSharedBytes));
@@ -103,6 +102,12 @@ Result<void> PageKernels::check_and_scatter(FusedKernel kernel, Stream stream,
                stream, parameters);
 }
 
+int PageKernels::gather(Stream stream, const PageBatch& batch) const {
+  PageBatch given = batch;
+  void* parameters[] = {&given.items, &given.count, &given.layout, &given.out};
+  return launch(gather_, batch.count, 0, stream, parameters);
+}
+
 Result<void> PageKernels::wait_at_fence(Stream stream, uint64_t fence) const {
   void* parameters[] = {&fence};
   return start(wait_at_fence_, "farpage_wait_at_fence", 1, 0, stream, parameters);
@@ -110,11 +115,16 @@ Result<void> PageKernels::wait_at_fence(Stream stream, uint64_t fence) const {
 
 Result<void> PageKernels::start(Function function, const char* name, unsigned blocks,
                                 unsigned shared_bytes, Stream stream, void** parameters) const {
-  if (blocks == 0) return {};
-  const int result = driver_.launch(function, blocks, 1, 1, kBlockThreads, 1, 1, shared_bytes,
-                                    stream, parameters, nullptr);
+  const int result = launch(function, blocks, shared_bytes, stream, parameters);
   if (result == kSuccess) return {};
   return fail(Code::kUnavailable, driver_error(driver_, result, name));
+}
+
+int PageKernels::launch(Function function, unsigned blocks, unsigned shared_bytes, Stream stream,
+                        void** parameters) const {
+  if (blocks == 0) return kSuccess;
+  return driver_.launch(function, blocks, 1, 1, kBlockThreads, 1, 1, shared_bytes, stream,
+                        parameters, nullptr);
 }
 
 }  // namespace farpage::cuda

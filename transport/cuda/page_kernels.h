@@ -54,6 +54,9 @@ class PageKernels {
   Result<void> check_and_scatter(Stream stream, const PageBatch& batch) const;
   // The same, by the one that is named. kThroughShared: only where it may be chosen.
   Result<void> check_and_scatter(FusedKernel kernel, Stream stream, const PageBatch& batch) const;
+  // Writes the pieces of each page's block to its payload, and says so. Addresses and lengths as
+  // above. With a CUresult.
+  int gather(Stream stream, const PageBatch& batch) const;
   // Behind it on the stream, work waits until every operation that was begun with the fence has its
   // verdicts; `fence`: of farpage_fence_words. Begun, that is, when the stream comes to it.
   Result<void> wait_at_fence(Stream stream, uint64_t fence) const;
@@ -61,6 +64,8 @@ class PageKernels {
  private:
   Result<void> start(Function function, const char* name, unsigned blocks, unsigned shared_bytes,
                      Stream stream, void** parameters) const;
+  int launch(Function function, unsigned blocks, unsigned shared_bytes, Stream stream,
+             void** parameters) const;
 
   Driver driver_;
   Module module_ = nullptr;
@@ -68,6 +73,7 @@ class PageKernels {
   Function crcs_ = nullptr;
   Function through_shared_ = nullptr;  // null: the device has no bulk copies
   Function read_twice_ = nullptr;
+  Function gather_ = nullptr;
   Function wait_at_fence_ = nullptr;
 };
 

@@ -72,12 +72,7 @@ class GpuBlocksClient : public GpuClient {
     for (size_t i = 0; i < pages; ++i) made.push_back({key(first_key + i), 0, block(place(i))});
     return made;
   }
-  // As it was at first, for the next look.
-  void wipe() const {
-    const std::vector<std::byte> fresh(shape_.layers * shape_.count * shape_.stride(), kUntouched);
-    EXPECT_EQ(fake_->nic_write(memory_, fresh.data(), fresh.size(), cuda::NicWrite::kOvertakes),
-              cuda::kSuccess);
-  }
+  void wipe() const { GpuClient::wipe(memory_, shape_.layers * shape_.count * shape_.stride()); }
   std::vector<std::byte> block_on_gpu(uint64_t number) const {
     std::vector<std::byte> seen;
     for (const uint64_t piece : pieces_) {

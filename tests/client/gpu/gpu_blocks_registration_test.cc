@@ -120,15 +120,16 @@ TEST_F(GpuBlocksRegistration, FetchTakesWholeBlocksOfOneRegionAlone) {
               HasSubstr("page 0 of the put is no whole block: it has 64 bytes at offset 0"));
 }
 
+// Slots and a queue of kernels for fetches and for puts, and the streams of these.
 TEST_F(GpuBlocksRegistration, LeavesNothingBehind) {
   const cuda::FakeCounts with = fake_->live();
   blocks_ = {};
   const cuda::FakeCounts without = fake_->live();
-  EXPECT_EQ(with.device_ranges, without.device_ranges + 1);
-  EXPECT_EQ(with.host_ranges, without.host_ranges + 1);
-  EXPECT_EQ(with.streams, without.streams + 1);
-  EXPECT_EQ(with.events, without.events + 1);
-  EXPECT_EQ(with.modules, without.modules + 1);
+  EXPECT_EQ(with.device_ranges, without.device_ranges + 2);
+  EXPECT_EQ(with.host_ranges, without.host_ranges + 2);
+  EXPECT_EQ(with.streams, without.streams + 6);
+  EXPECT_EQ(with.events, without.events + 2);
+  EXPECT_EQ(with.modules, without.modules + 2);
 }
 
 }  // namespace

@@ -107,11 +107,18 @@ class GpuClient : public FakeDriverTest {
   }
 
   // As work on the device does.
-  void write_on_gpu(const Region& region, size_t page, std::span<const std::byte> bytes) const {
-    EXPECT_EQ(fake_->nic_write(address_of(region, page), bytes.data(), bytes.size(),
-                               cuda::NicWrite::kOvertakes),
+  void write_at(uint64_t address, std::span<const std::byte> bytes) const {
+    EXPECT_EQ(fake_->nic_write(address, bytes.data(), bytes.size(), cuda::NicWrite::kOvertakes),
               cuda::kSuccess);
   }
+  void write_on_gpu(const Region& region, size_t page, std::span<const std::byte> bytes) const {
+    write_at(address_of(region, page), bytes);
+  }
+  // As it was at first, for the next look.
+  void wipe(uint64_t address, uint64_t bytes) const {
+    write_at(address, std::vector<std::byte>(bytes, kUntouched));
+  }
+  void wipe(const Region& region) const { wipe(address_of(region), region.bytes()); }
   // What device work sees.
   std::vector<std::byte> on_gpu(uint64_t address, size_t bytes = kPageBytes) const {
     std::vector<std::byte> seen(bytes);

@@ -60,6 +60,8 @@ struct Totals {
   uint64_t lent = 0;       // puts that were done and not released
   uint64_t scattered = 0;  // pages that were checked on their way to their blocks
   uint64_t spoiled = 0;    // by a copy, or before
+  uint64_t gathered = 0;   // launches of the kernel, beside that of a registration
+  uint64_t misread = 0;    // puts whose work a kernel read wrongly
 };
 
 // A fence whose words nobody waits at.

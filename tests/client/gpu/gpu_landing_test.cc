@@ -88,12 +88,6 @@ class LandingOnGpu : public GpuLandingClient {
     end();
     free_on_gpu(memory_);
   }
-  void wipe() const {
-    const std::vector<std::byte> fresh(region_.bytes(), kUntouched);
-    EXPECT_EQ(fake_->nic_write(address_of(region_), fresh.data(), fresh.size(),
-                               cuda::NicWrite::kOvertakes),
-              kSuccess);
-  }
   bool is_page(std::span<const std::byte> bytes, size_t page) const {
     return std::ranges::equal(bytes, sources_->page(page));
   }
@@ -145,7 +139,7 @@ TEST_F(LandingOnGpu, IsInTheHostsMemoryOnceACheckIsRefused) {
     const uint64_t on_gpu = landed("dma-buf");
     EXPECT_GT(on_gpu, 0u);
     EXPECT_EQ(landed("host"), kStored - on_gpu);
-    wipe();
+    wipe(region_);
     ASSERT_TRUE(are_ready(fetch())) << call;
     EXPECT_TRUE(is_whole());
     EXPECT_EQ(landed("dma-buf"), on_gpu);

@@ -7,6 +7,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -184,6 +185,7 @@ class GpuHistories : public FakeDriverTest {
       totals_.not_put += found.reason == Reason::kMiss;
     }
     EXPECT_EQ(begun.ticket.why().empty(), all_are_put);
+    totals_.misread += begun.ticket.why().find("read its work") != std::string::npos;
   }
   // Until it is ready or a miss: on a busy machine the connection may be lost.
   PageVerdict fetch_to_host(uint64_t number) {
@@ -292,7 +294,8 @@ class GpuHistories : public FakeDriverTest {
            .flush_options = is_ordered ? 0 : 1 + static_cast<int>(random.below(2)),
            .seed = seed,
            .delay_us = random.below(2) == 0 ? 0 : 300u,
-           .spoil_every = is_spoiling_ ? 7u : 0u});
+           .spoil_every = is_spoiling_ ? 7u : 0u,
+           .spoil_items_every = is_spoiling_ ? 9u : 0u});
     const uint64_t memory = allocate(kGpuPages * kPageBytes);
     is_paged_ = random.below(3) == 0;
     for (uint64_t i = 0; i < kPieces; ++i) pieces_[i] = memory + i * kGpuPages * kPieceBytes;
@@ -321,6 +324,8 @@ class GpuHistories : public FakeDriverTest {
         move_some(random, *gpus.of(0), *region, fail_something);
         const uint64_t checked = metric("farpage_client_gpu_checked_pages_total") - before;
         totals_.scattered += is_paged_ ? checked : 0;
+        const uint64_t launched = fake_->calls("farpage_gather_pages");
+        totals_.gathered += launched - std::min<uint64_t>(launched, 1);
       } else {
         EXPECT_FALSE(region.error().message.empty());
         ++totals_.refused;
@@ -431,14 +436,14 @@ TEST_F(GpuHistories, KeepThePromise) {
   }
   leave_everything();  // which run() has looked at
   if (seeds.chosen) return;
-  for (const uint64_t seen :
-       {totals_.ready, totals_.recompute, totals_.held, totals_.refused, totals_.ended,
-        totals_.untouched, totals_.put, totals_.not_put, totals_.lent, totals_.scattered,
-        totals_.spoiled, metric("farpage_client_straight_pages_total"),
-        metric("farpage_client_gpu_landed_pages_total{landing=host}"),
-        metric("farpage_client_gpu_landed_pages_total{landing=dma-buf}"),
-        metric("farpage_client_gpu_checked_pages_total"),
-        metric("farpage_client_gpu_spoiled_pages_total")}) {
+  for (const uint64_t seen : {totals_.ready, totals_.recompute, totals_.held, totals_.refused,
+                              totals_.ended, totals_.untouched, totals_.put, totals_.not_put,
+                              totals_.lent, totals_.scattered, totals_.spoiled, totals_.gathered,
+                              totals_.misread, metric("farpage_client_straight_pages_total"),
+                              metric("farpage_client_gpu_landed_pages_total{landing=host}"),
+                              metric("farpage_client_gpu_landed_pages_total{landing=dma-buf}"),
+                              metric("farpage_client_gpu_checked_pages_total"),
+                              metric("farpage_client_gpu_spoiled_pages_total")}) {
     EXPECT_GT(seen, 0u);
   }
   const auto injected = [this](fault::FaultKind kind) { return faults_->injected().of(kind); };

@@ -45,12 +45,6 @@ class GpuOverVerbs : public GpuClient {
     region_ = registered(kPages);
     return testing::internal::GetCapturedStderr();
   }
-  void wipe() const {
-    const std::vector<std::byte> fresh(region_.bytes(), kUntouched);
-    EXPECT_EQ(fake_->nic_write(address_of(region_), fresh.data(), fresh.size(),
-                               cuda::NicWrite::kOvertakes),
-              cuda::kSuccess);
-  }
   // Why pages of the fetch are not ready; "": all are.
   static std::string lost(const Ticket& ticket) {
     ticket.wait();
@@ -80,7 +74,7 @@ TEST_F(GpuOverVerbs, PagesLandInTheGpusMemory) {
   open_with({});
   EXPECT_THAT(log_of_registering(), HasSubstr("pages land in the GPU's memory (dma-buf)"));
   for (int round = 0; round < 3; ++round) {
-    wipe();
+    wipe(region_);
     ASSERT_EQ(lost(fetch()), "");
     EXPECT_TRUE(is_whole());
   }
@@ -101,7 +95,7 @@ TEST_F(GpuOverVerbs, PagesOfANodeThatIsKilledAreRightOrLost) {
   region_ = registered(kPages);
   ASSERT_EQ(lost(fetch()), "");
   for (const bool is_there : {true, false}) {
-    wipe();
+    wipe(region_);
     const Ticket ticket = tier_->fetch(fetches_to(region_), 10'000'000).value();
     if (is_there) node_.kill();
     ticket.wait();

@@ -101,10 +101,12 @@ TEST_F(PageKernelsTest, are_started_with_a_page_a_block_or_two_for_the_crc_alone
   ASSERT_TRUE(kernels->crcs(nullptr, batch_of(7, 65536)));
   ASSERT_TRUE(kernels->check_and_scatter(nullptr, batch_of(7, 65536)));
   ASSERT_TRUE(kernels->check_and_scatter(nullptr, batch_of(7, 512 * 1024)));
+  ASSERT_EQ(kernels->gather(nullptr, batch_of(5, 65536)), cuda::kSuccess);
   EXPECT_THAT(notes.launches,
               testing::ElementsAre(NotedLaunch{"farpage_page_crcs", 4, 128, 0},
                                    NotedLaunch{"farpage_pages_through_shared", 7, 128, 65536},
-                                   NotedLaunch{"farpage_pages_read_twice", 7, 128, 0}));
+                                   NotedLaunch{"farpage_pages_read_twice", 7, 128, 0},
+                                   NotedLaunch{"farpage_gather_pages", 5, 128, 0}));
   kernels->unload();
   EXPECT_EQ(notes.loaded, 0);
 }
@@ -115,6 +117,7 @@ TEST_F(PageKernelsTest, are_not_started_for_no_page) {
   ASSERT_TRUE(kernels);
   EXPECT_TRUE(kernels->crcs(nullptr, batch_of(0, 65536)));
   EXPECT_TRUE(kernels->check_and_scatter(nullptr, batch_of(0, 65536)));
+  EXPECT_EQ(kernels->gather(nullptr, batch_of(0, 65536)), cuda::kSuccess);
   EXPECT_TRUE(notes.launches.empty());
 }
 

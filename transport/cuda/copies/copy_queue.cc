@@ -54,12 +54,12 @@ bool CopyQueue::take_thread() {
   return true;
 }
 
-void CopyQueue::begin(uint32_t batch, CopyTo to) {
+void CopyQueue::begin(uint32_t batch, CopyTo to, Stream on) {
   begun_ = batch;
   to_ = to;
   added_count_ = 0;
   Batch& begun = batches_[batch];
-  begun.stream = stream(to);
+  begun.stream = on;
   begun.is_refused = begun.is_checked = begun.is_recorded = false;
 }
 
@@ -147,19 +147,19 @@ int CopyQueue::enqueue_together(std::span<const Copy> copies) {
   size_t first = 0;
   return context_->driver().copy_batch((is_to_device ? device : host).data(),
                                        (is_to_device ? host : device).data(), bytes.data(),
-                                       copies.size(), &of_all, &first, 1, stream(to_));
+                                       copies.size(), &of_all, &first, 1, batches_[begun_].stream);
 }
 
 int CopyQueue::enqueue_one(const Copy& copy) {
   const Driver& driver = context_->driver();
   if (to_ == CopyTo::kDevice) {
-    return driver.copy_to_device(copy.device, copy.host, copy.bytes, stream(to_));
+    return driver.copy_to_device(copy.device, copy.host, copy.bytes, batches_[begun_].stream);
   }
   if (to_ == CopyTo::kOnDevice) {
     const auto source = reinterpret_cast<uint64_t>(copy.host);
-    return driver.copy_on_device(copy.device, source, copy.bytes, stream(to_));
+    return driver.copy_on_device(copy.device, source, copy.bytes, batches_[begun_].stream);
   }
-  return driver.copy_to_host(copy.host, copy.device, copy.bytes, stream(to_));
+  return driver.copy_to_host(copy.host, copy.device, copy.bytes, batches_[begun_].stream);
 }
 
 // What stands on the kernels' stream without a kernel does nothing.

@@ -37,12 +37,12 @@ enum class BatchState : uint8_t {
   kFailed,  // some of it may lie there, and no more comes
 };
 
-// Copies of a device, on two streams of their own: its engines copy both ways at once. A batch of
-// them is started by number, of which there are a fixed count, and asked for its end; nothing
-// waits. The device may check what a batch has brought to it, which is a part of the batch then.
-// What was started cannot be called back: it ends when the device has come past it, or an
-// error has ended the context. Some errors leave that open (a handle that is refused, an unknown
-// error): a context from which nothing else comes for kDoubtNs counts as ended.
+// Copies of a device, on two streams of their own (its engines copy both ways at once), or behind
+// what is on another one. A batch of them is started by number, of which there are a fixed count,
+// and asked for its end; nothing waits. The device may check what a batch has brought to it, which
+// is a part of the batch then. What was started cannot be called back: it ends when the device has
+// come past it, or an error has ended the context. Some errors leave that open (a handle that is
+// refused, an unknown error): a context from which nothing else comes for kDoubtNs counts as ended.
 //
 // One thread; made and destroyed on any. Batches have ended before it goes.
 class CopyQueue {
@@ -68,7 +68,9 @@ class CopyQueue {
 
   // A batch that is not under way: begin(), its copies, and one of both ends, with nothing else in
   // between. Both memories stay until the batch has ended.
-  void begin(uint32_t batch, CopyTo to);
+  void begin(uint32_t batch, CopyTo to) { begin(batch, to, stream(to)); }
+  // Behind what is on this other stream of the context.
+  void begin(uint32_t batch, CopyTo to, Stream on);
   void add(const Copy& copy);  // as a part of the one before, where it goes on at both ends
   void add_apart(const Copy& copy);
   // `pages`: that the copies bring to the device, and that checks() looks at.

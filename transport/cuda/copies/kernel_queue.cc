@@ -20,9 +20,6 @@ Result<std::unique_ptr<KernelQueue>> KernelQueue::make(
   const Driver& driver = context->driver();
   const CurrentContext current(*context);
   int result = current.result();
-  if (result == kSuccess) {
-    result = driver.host_address(&made->address_, made->memory_.data(), 0);
-  }
   if (result == kSuccess) result = driver.make_stream(&made->stream_, kStreamNonBlocking);
   if (result == kSuccess) result = driver.make_event(&made->copied_, kEventWithoutTiming);
   if (result == kSuccess) return made;
@@ -50,13 +47,12 @@ int KernelQueue::follow(Stream copies) {
 }
 
 // An error that says nothing of the context says nothing of what is under way, either.
-int KernelQueue::wait() const {
-  const Driver& driver = context_->driver();
+int KernelQueue::wait_for(const Driver& driver, Stream stream) {
   const uint64_t until_ns = boottime_clock().now_ns() + kDoubtNs;
-  int result = driver.wait_for_stream(stream_);
+  int result = driver.wait_for_stream(stream);
   while (result != kSuccess && !ends_context(result) && boottime_clock().now_ns() < until_ns) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    result = driver.wait_for_stream(stream_);
+    result = driver.wait_for_stream(stream);
   }
   return result;
 }

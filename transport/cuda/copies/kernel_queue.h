@@ -31,10 +31,12 @@ class KernelQueue {
   // What comes on stream() from now on waits for what is on `copies` now; with a CUresult.
   int follow(Stream copies);
   // Blocks until nothing is on stream(), or the context has ended; with a CUresult.
-  int wait() const;
+  int wait() const { return wait_for(context_->driver(), stream_); }
+  // The same, of another stream of the current context.
+  static int wait_for(const Driver& driver, Stream stream);
 
   std::byte* data() const { return memory_.data(); }
-  uint64_t address() const { return address_; }  // the device's, of data()
+  uint64_t address() const { return memory_.address(); }  // the device's, of data()
 
  private:
   KernelQueue(std::shared_ptr<const GpuContext> context, const PageKernels& kernels,
@@ -43,7 +45,6 @@ class KernelQueue {
   const std::shared_ptr<const GpuContext> context_;
   PageKernels kernels_;
   PinnedMemory memory_;
-  uint64_t address_ = 0;
   Stream stream_ = nullptr;
   Event copied_ = nullptr;  // as it was recorded last
 };

@@ -25,12 +25,8 @@ Result<std::unique_ptr<LandedChecker>> LandedChecker::make(
   if (auto added = queue->add_checks(*kernels, kPagesOfBatch); !added) {
     return tl::unexpected(added.error());
   }
-  auto made = std::unique_ptr<LandedChecker>(
+  return std::unique_ptr<LandedChecker>(
       new LandedChecker(std::move(*zero), std::move(*queue), *flush));
-  const Driver& driver = context->driver();
-  const int result = driver.host_address(&made->zero_address_, made->zero_.data(), 0);
-  if (result == kSuccess) return made;
-  return fail(Code::kUnavailable, driver_error(driver, result, "cuMemHostGetDevicePointer"));
 }
 
 LandedChecker::LandedChecker(PinnedMemory zero, CopyQueue queue, WriteFlush flush)
@@ -105,7 +101,7 @@ bool LandedChecker::flush_writes() {
   if (flush_ == WriteFlush::kByHost) {
     result = driver.flush_writes(kFlushCurrentContext, kFlushToOwner);
   } else if (flush_ == WriteFlush::kInStream) {
-    result = driver.stream_wait_value(queue_.checks()->stream(), zero_address_, 0,
+    result = driver.stream_wait_value(queue_.checks()->stream(), zero_.address(), 0,
                                       kWaitGreaterOrEqual | kWaitFlush);
   }
   return queue_.succeeds(result, "the flush of what network cards have written");

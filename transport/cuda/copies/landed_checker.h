@@ -61,8 +61,7 @@ class LandedChecker final : public Checker {
   CheckEnd end_of(uint32_t number, uint32_t page) const;
 
   PinnedMemory zero_;  // what waits in a stream look at: a word that stays 0
-  uint64_t zero_address_ = 0;
-  CopyQueue queue_;  // goes before it
+  CopyQueue queue_;    // goes before it
   const WriteFlush flush_;
   bool may_begin_ = true;
   uint64_t refusals_ = 0;

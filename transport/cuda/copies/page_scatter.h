@@ -2,12 +2,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
+#include <utility>
 
 #include "base/status.h"
 #include "integrity/page_key.h"
-#include "transport/cuda/copies/kernel_queue.h"
-#include "transport/cuda/memory/paged_memory.h"
+#include "transport/cuda/copies/paged_slots.h"
 
 namespace farpage::cuda {
 
@@ -29,52 +28,35 @@ struct StagedPage {
 // when it goes.
 class PageScatter {
  public:
-  static constexpr uint32_t kSlots = 8;
+  static constexpr uint32_t kSlots = PagedSlots::kCount;
 
-  // Kernels move 16 bytes at a time.
-  static bool can_take(const PagedMemory& memory);
   // Loads kernels, and takes memory of the device: kSlots slots of `slot_bytes`. A slot has at most
-  // so many pages. kUnavailable, kInvalid, with a sentence: no kernels, or no memory.
+  // so many pages. Errors as of PagedSlots::make().
   static Result<std::unique_ptr<PageScatter>> make(const PagedMemory& memory, uint64_t slot_bytes,
                                                    uint32_t most_pages);
-  ~PageScatter();
-  PageScatter(const PageScatter&) = delete;
-  PageScatter& operator=(const PageScatter&) = delete;
 
-  bool has_slot() const { return !free_.empty(); }
-  uint32_t take_slot();
-  void give_back(uint32_t slot) { free_.push_back(slot); }
-  uint64_t address(uint32_t slot) const { return device_ + slot * slot_bytes_; }
+  bool has_slot() const { return slots_->has_free(); }
+  uint32_t take_slot() { return slots_->take(); }
+  void give_back(uint32_t slot) { slots_->give_back(slot); }
+  uint64_t address(uint32_t slot) const { return slots_->address(slot); }
 
   // The slot's next page.
   void add(uint32_t slot, const StagedPage& page);
   // On queue().stream(), for the pages that were added since the slot was taken. After a failure no
   // kernel is under way.
   Result<void> start(uint32_t slot);
-  KernelQueue& queue() { return *queue_; }
+  KernelQueue& queue() { return slots_->queue(); }
   // Once that has ended: whether the page lies in its block, by the order of add().
-  bool is_written(uint32_t slot, uint32_t page) const;
+  bool is_written(uint32_t slot, uint32_t page) const { return slots_->is_good(slot, page); }
 
  private:
-  // Of a slot, in the queue's memory.
-  struct Pinned {
-    uint64_t headers = 0;
-    uint64_t items = 0;
-    uint64_t findings = 0;
-  };
+  PageScatter(std::unique_ptr<PagedSlots> slots, uint64_t page_bytes, uint32_t most_pages)
+      : slots_(std::move(slots)), page_bytes_(page_bytes), most_pages_(most_pages) {}
+  Result<void> start_on(const PageBatch& batch);
 
-  PageScatter(const PagedMemory& memory, uint64_t slot_bytes, uint32_t most_pages);
-  Result<void> open();
-  Result<void> copy_pieces();
-  Pinned pinned(uint32_t slot) const;
-
-  const PagedMemory& memory_;
-  const uint64_t slot_bytes_;
+  std::unique_ptr<PagedSlots> slots_;
+  const uint64_t page_bytes_;
   const uint32_t most_pages_;
-  std::unique_ptr<KernelQueue> queue_;
-  uint64_t device_ = 0;  // slots, and behind them the pieces' addresses; 0: nothing
-  std::vector<uint32_t> free_;
-  std::vector<uint32_t> counts_;  // pages of each slot
 };
 
 }  // namespace farpage::cuda

@@ -11,16 +11,16 @@ inline constexpr unsigned kCrcPagesPerBlock = 2;  // of farpage_page_crcs; the o
 
 // One page of a batch, as kernels read it. Addresses are the device's.
 struct alignas(16) PageItem {
-  uint64_t payload = 0;
-  uint64_t header = 0;  // 64 bytes (docs/formats/slot.md)
+  uint64_t payload = 0;  // of one that is gathered: where to
+  uint64_t header = 0;   // 64 bytes (docs/formats/slot.md)
   uint64_t key_low = 0;
   uint64_t key_high = 0;
   uint64_t version = 0;  // exactly this one; 0: any that is at least min_version
   uint64_t min_version = 0;
   uint64_t incarnation = 0;
   uint32_t payload_bytes = 0;
-  uint32_t block = 0;  // of the engine's pool: where the page goes
-  uint64_t check = 0;  // item_check() of all of these, for pages that are to be scattered
+  uint32_t block = 0;  // of the engine's pool: where the page goes, or comes from
+  uint64_t check = 0;  // item_check() of all of these, for pages of a layout
 };
 static_assert(sizeof(PageItem) == 80);
 

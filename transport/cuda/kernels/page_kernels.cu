@@ -25,6 +25,12 @@ extern "C" __global__ void __launch_bounds__(kBlockThreads)
   pages_read_twice<true>(pages, count, layout, out);
 }
 
+extern "C" __global__ void __launch_bounds__(kBlockThreads)
+    farpage_gather_pages(const PageItem* pages, uint32_t count, PagedLayout layout,
+                         PageFindings out) {
+  gather_pages(pages, count, layout, out);
+}
+
 // One thread is enough: the stream goes on once the block has ended.
 extern "C" __global__ void farpage_wait_at_fence(const farpage_fence_words* fence) {
   if (threadIdx.x == 0) farpage_await_fence(fence);

@@ -27,6 +27,20 @@ __device__ __forceinline__ void crc_pages(const PageItem* pages, uint32_t count,
   }
 }
 
+// Of the block's page, read once by its first warp: whatever the memory says when it is read again,
+// all threads follow the same words, which were checked.
+__device__ __forceinline__ const PageItem& take_item(const PageItem* pages, uint32_t at) {
+  constexpr uint32_t kWords = sizeof(PageItem) / sizeof(uint32_t);
+  static_assert(kWords <= kLanes);
+  __shared__ PageItem taken;
+  if (threadIdx.x < kWords) {
+    reinterpret_cast<uint32_t*>(&taken)[threadIdx.x] =
+        reinterpret_cast<const volatile uint32_t*>(pages + at)[threadIdx.x];
+  }
+  __syncthreads();
+  return taken;
+}
+
 // By the whole block, before it follows an address of the page's.
 __device__ __forceinline__ bool is_whole(const PageItem& page, uint32_t at,
                                          const PageFindings& out) {
@@ -68,7 +82,7 @@ __device__ __forceinline__ void pages_through_shared(const PageItem* pages, uint
   const uint32_t warp = threadIdx.x / kLanes;
   const uint32_t at = blockIdx.x;
   if (at >= count) return;
-  const PageItem& page = pages[at];
+  const PageItem& page = take_item(pages, at);
   if (kCheck && !is_whole(page, at, out)) return;
   const uint32_t bytes = page.payload_bytes;
   if (threadIdx.x == 0) init_barrier(&landed);
@@ -91,26 +105,29 @@ __device__ __forceinline__ void pages_through_shared(const PageItem* pages, uint
   wait_until_stores_have_read();
 }
 
-// Stores a page by a whole block.
-__device__ __forceinline__ void store_page(const PageItem& page, const PagedLayout& layout) {
+enum class Towards { kPieces, kPayload };
+
+// Takes a page from its payload to its pieces, or back, by a whole block.
+template <Towards kTo>
+__device__ __forceinline__ void move_page(const PageItem& page, const PagedLayout& layout) {
   constexpr int kAtOnce = 8;
   const uint32_t vectors = layout.piece_bytes / sizeof(uint4);
-  const auto* from = reinterpret_cast<const uint4*>(page.payload);
+  auto* const payload = reinterpret_cast<uint4*>(page.payload);
+  const auto in_piece = [&](uint32_t at) {
+    return reinterpret_cast<uint4*>(piece_at(layout, page.block, at / vectors)) + at % vectors;
+  };
   const uint32_t all = vectors * layout.pieces;
   for (uint32_t first = threadIdx.x; first < all; first += kAtOnce * kBlockThreads) {
     uint4 part[kAtOnce];
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
       const uint32_t at = first + i * kBlockThreads;
-      if (at < all) part[i] = __ldcs(from + at);
+      if (at < all) part[i] = __ldcs(kTo == Towards::kPieces ? payload + at : in_piece(at));
     }
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
       const uint32_t at = first + i * kBlockThreads;
-      if (at < all) {
-        auto* to = reinterpret_cast<uint4*>(piece_at(layout, page.block, at / vectors));
-        __stcs(to + at % vectors, part[i]);
-      }
+      if (at < all) __stcs(kTo == Towards::kPieces ? in_piece(at) : payload + at, part[i]);
     }
   }
 }
@@ -123,7 +140,7 @@ __device__ __forceinline__ void pages_read_twice(const PageItem* pages, uint32_t
   const uint32_t warp = threadIdx.x / kLanes;
   const uint32_t at = blockIdx.x;
   if (at >= count) return;
-  const PageItem& page = pages[at];
+  const PageItem& page = take_item(pages, at);
   if constexpr (kCheck) {
     if (!is_whole(page, at, out)) return;
     Finding finding = kGood;
@@ -132,7 +149,18 @@ __device__ __forceinline__ void pages_read_twice(const PageItem* pages, uint32_t
         reinterpret_cast<const unsigned char*>(page.payload), page.payload_bytes, warp);
     if (!judge_page(page, at, finding, share, out)) return;
   }
-  store_page(page, layout);
+  move_page<Towards::kPieces>(page, layout);
+}
+
+// Writes each page's pieces to its payload, one behind the other.
+__device__ __forceinline__ void gather_pages(const PageItem* pages, uint32_t count,
+                                             PagedLayout layout, PageFindings out) {
+  const uint32_t at = blockIdx.x;
+  if (at >= count) return;
+  const PageItem& page = take_item(pages, at);
+  if (!is_whole(page, at, out)) return;
+  move_page<Towards::kPayload>(page, layout);
+  if (threadIdx.x == 0) tell(out, at, kGood, 0);
 }
 
 }  // namespace farpage::cuda

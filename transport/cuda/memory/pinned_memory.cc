@@ -25,7 +25,14 @@ Result<PinnedMemory> PinnedMemory::make(std::shared_ptr<const GpuContext> contex
                 driver_error(driver, result,
                              "cannot pin " + format_bytes(bytes) + " of host memory for a GPU"));
   }
-  return PinnedMemory(std::move(context), std::move(*memory));
+  uint64_t address = 0;
+  result = driver.host_address(&address, memory->data(), 0);
+  if (result != kSuccess) {
+    driver.unregister_host(memory->data());
+    return fail(Code::kUnavailable,
+                driver_error(driver, result, "the driver gives no address of pinned memory"));
+  }
+  return PinnedMemory(std::move(context), std::move(*memory), address);
 }
 
 PinnedMemory::~PinnedMemory() {

@@ -32,7 +32,7 @@ void reset(const FakeSettings& settings) {
   all.calls.clear();
   all.broken_rules = 0;
   all.last_broken_rule.clear();
-  all.copies_to_devices = all.refusable = all.refused = 0;
+  all.copies_to_devices = all.pages_of_layouts = all.refusable = all.refused = 0;
 }
 
 FakeCounts live() {

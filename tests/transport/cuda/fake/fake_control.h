@@ -25,6 +25,9 @@ struct FakeSettings {
   uint32_t delay_us = 0;  // the longest one before an operation
   // Of so many copies from the host to a device one brings a wrong byte; 0: none does.
   uint64_t spoil_every = 0;
+  // Of so many pages that a kernel takes to blocks, or from there, it reads wrongly what it is to
+  // do with one; 0: with none.
+  uint64_t spoil_items_every = 0;
   // Of so many copies from the host to a device, and records of events, the driver refuses one,
   // which does nothing; 0: none.
   uint64_t refuse_every = 0;
@@ -62,7 +65,7 @@ struct FakeControl {
   // The nth call from now on (1: the next) of the function fails with this result, and does
   // nothing.
   void (*fail_call)(const char* function, int nth, int result);
-  // How often the function was called.
+  // How often the function was called, or the kernel launched.
   uint64_t (*calls)(const char* function);
   // As if work on the device had failed: every later call in the context fails with this result.
   void (*break_context)(Context context, int result);

@@ -50,7 +50,7 @@ class PageFaults : public StagedPages {
 TEST_F(PageFaults, at_each_call_of_loading_leave_nothing_loaded) {
   for (const auto& [call, calls] :
        {std::pair("cuDeviceGetAttribute", 2), std::pair("cuModuleLoadData", 1),
-        std::pair("cuModuleGetFunction", 3), std::pair("cuFuncSetAttribute", 1)}) {
+        std::pair("cuModuleGetFunction", 5), std::pair("cuFuncSetAttribute", 1)}) {
     for (int nth = 1; nth <= calls; ++nth) {
       fake_->fail_call(call, nth, cuda::kNotSupported);
       const auto loaded = cuda::PageKernels::load(driver_, 0);

@@ -108,8 +108,9 @@ struct State {
   int broken_rules = 0;
   std::string last_broken_rule;
   uint64_t copies_to_devices = 0;
-  uint64_t refusable = 0;  // calls
-  uint64_t refused = 0;    // of those, as FakeSettings::refuse_every says
+  uint64_t pages_of_layouts = 0;  // of kernels
+  uint64_t refusable = 0;         // calls
+  uint64_t refused = 0;           // of those, as FakeSettings::refuse_every says
 };
 
 State& state();

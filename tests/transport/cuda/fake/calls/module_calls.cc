@@ -75,8 +75,8 @@ int cuModuleLoadData(Module* module, const void* image) {
   state().modules.push_back(std::make_unique<ModuleTag>());
   ModuleTag& made = *state().modules.back();
   made.context = call.context;
-  for (const char* name :
-       {"farpage_page_crcs", "farpage_pages_read_twice", "farpage_wait_at_fence"}) {
+  for (const char* name : {"farpage_page_crcs", "farpage_pages_read_twice", "farpage_gather_pages",
+                           "farpage_wait_at_fence"}) {
     made.functions[name].name = name;
   }
   if (state().settings.compute_major >= kBulkCopiesFrom) {
@@ -150,6 +150,12 @@ int cuLaunchKernel(Function function, unsigned grid_x, unsigned grid_y, unsigned
   launch.shared_bytes = shared_bytes;
   launch.seed = state().random();
   if (!take_parameters(launch, parameters)) return kNotFound;
+  if (launch.layout.pieces > 0) {
+    launch.spoil_every = state().settings.spoil_items_every;
+    launch.pages_before =
+        std::exchange(state().pages_of_layouts, state().pages_of_layouts + launch.count);
+  }
+  ++state().calls[launch.kernel];
   const auto run = [launch, context = call.context] {
     DeviceAccess device(context);
     run_kernel(launch, device);

@@ -59,29 +59,55 @@ Finding judge(const HeaderWords& header, const PageItem& page, uint32_t crc) {
   return finding == kGood && crc != header.payload_crc ? kCorrupt : finding;
 }
 
-void scatter(DeviceAccess& device, const Launch& launch, const PageItem& page,
-             const std::byte* payload) {
-  const PagedLayout& to = launch.layout;
-  if (uint64_t{to.pieces} * to.piece_bytes > page.payload_bytes) {
-    device.note(kIllegalAddress);  // a GPU would store what lies behind the page
+// Where each piece of the page lies, by the launch's layout; `move` says whether to go on.
+template <typename Move>
+void for_each_piece(DeviceAccess& device, const Launch& launch, const PageItem& page,
+                    const Move& move) {
+  const PagedLayout& layout = launch.layout;
+  if (uint64_t{layout.pieces} * layout.piece_bytes > page.payload_bytes) {
+    device.note(kIllegalAddress);  // a GPU would go on behind the page
     return;
   }
-  if (to.piece_bytes % kVector != 0) return device.note(kMisalignedAddress);
-  for (uint32_t piece = 0; piece < to.pieces; ++piece) {
-    const std::byte* const base = device.read(number(to.bases + piece), 8, 8);
+  if (layout.piece_bytes % kVector != 0) return device.note(kMisalignedAddress);
+  for (uint32_t piece = 0; piece < layout.pieces; ++piece) {
+    const std::byte* const base = device.read(number(layout.bases + piece), 8, 8);
     if (base == nullptr) return;
     uint64_t at = 0;
     std::memcpy(&at, base, sizeof at);
-    std::byte* const target =
-        device.write(at + page.block * to.block_stride, to.piece_bytes, kVector);
-    if (target == nullptr) return;
-    std::memcpy(target, payload + uint64_t{piece} * to.piece_bytes, to.piece_bytes);
+    if (!move(at + page.block * layout.block_stride, uint64_t{piece} * layout.piece_bytes)) return;
+  }
+}
+
+void scatter(DeviceAccess& device, const Launch& launch, const PageItem& page,
+             const std::byte* payload) {
+  const uint32_t bytes = launch.layout.piece_bytes;
+  for_each_piece(device, launch, page, [&](uint64_t at, uint64_t offset) {
+    std::byte* const target = device.write(at, bytes, kVector);
+    if (target != nullptr) std::memcpy(target, payload + offset, bytes);
+    return target != nullptr;
+  });
+}
+
+// In one of the fields that the kernel follows.
+void spoil(PageItem& page, const Launch& launch, uint32_t at) {
+  const uint64_t number = launch.pages_before + at + 1;
+  if (launch.spoil_every == 0 || number % launch.spoil_every != 0) return;
+  switch (std::mt19937_64(launch.seed + at)() % 3) {
+    case 0:
+      page.block ^= 1;
+      break;
+    case 1:
+      page.payload ^= 64;
+      break;
+    default:
+      page.check ^= 1;
   }
 }
 
 bool take_page(DeviceAccess& device, const Launch& launch, uint32_t at, PageItem& page) {
   const std::byte* const item = device.read(launch.items + at * sizeof page, sizeof page, 16);
   if (item != nullptr) std::memcpy(&page, item, sizeof page);
+  if (item != nullptr) spoil(page, launch, at);
   return item != nullptr;
 }
 
@@ -120,6 +146,21 @@ void check_block(DeviceAccess& device, const Launch& launch, uint32_t at, bool s
   if (finding == kGood) scatter(device, launch, page, payload);
 }
 
+void gather_block(DeviceAccess& device, const Launch& launch, uint32_t at) {
+  PageItem page;
+  if (at >= launch.count || !take_page(device, launch, at, page)) return;
+  if (page.check != item_check(page)) return tell(device, launch.out, at, kCorrupt, 0);
+  const uint32_t bytes = launch.layout.piece_bytes;
+  for_each_piece(device, launch, page, [&](uint64_t piece, uint64_t offset) {
+    const std::byte* const source = device.read(piece, bytes, kVector);
+    std::byte* const target = device.write(page.payload + offset, bytes, kVector);
+    if (source == nullptr || target == nullptr) return false;
+    std::memcpy(target, source, bytes);
+    return true;
+  });
+  if (device.error() == 0) tell(device, launch.out, at, kGood, 0);
+}
+
 template <typename T>
 void take(T& value, const void* parameter) {
   std::memcpy(&value, parameter, sizeof value);
@@ -137,7 +178,8 @@ bool take_parameters(Launch& launch, void** parameters) {
   }
   take(launch.layout, parameters[2]);
   take(launch.out, parameters[3]);
-  return launch.kernel == "farpage_pages_through_shared" ||
+  return launch.kernel == "farpage_gather_pages" ||
+         launch.kernel == "farpage_pages_through_shared" ||
          launch.kernel == "farpage_pages_read_twice";
 }
 
@@ -152,6 +194,8 @@ void run_kernel(const Launch& launch, DeviceAccess& device) {
   for (const uint32_t block : order) {
     if (launch.kernel == "farpage_page_crcs") {
       crc_block(device, launch, block);
+    } else if (launch.kernel == "farpage_gather_pages") {
+      gather_block(device, launch, block);
     } else {
       check_block(device, launch, block, launch.kernel == "farpage_pages_through_shared");
     }

@@ -18,6 +18,10 @@ struct Launch {
   uint32_t count = 0;
   PagedLayout layout;
   PageFindings out;
+  // It reads the item of each page wrongly whose number, from `pages_before` on, this divides; 0:
+  // of none.
+  uint64_t spoil_every = 0;
+  uint64_t pages_before = 0;
 };
 
 // Takes a launch's parameters for the kernel of that name; false: there is none.
