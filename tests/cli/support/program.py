@@ -140,11 +140,12 @@ class Case(unittest.TestCase):
 
     def status(self, node, *arguments):
         """None: the node does not run, or refuses. A busy one has more time than usual."""
+        answers = []
         def ask():
-            self.answer = self.run_program("status", "--node", node.address, *arguments, "--json", "-")
-            return self.answer.returncode == 0 or "is it stopped" not in self.answer.stderr
+            answers.append(self.run_program("status", "--node", node.address, *arguments, "--json", "-"))
+            return answers[-1].returncode == 0 or "is it stopped" not in answers[-1].stderr
         wait_until(ask)
-        return json.loads(self.answer.stdout) if self.answer.returncode == 0 else None
+        return json.loads(answers[-1].stdout) if answers[-1].returncode == 0 else None
 
     def line_saying(self, process, words):
         """The first line on stderr with these words, after any others, as of a slow etcd."""

@@ -163,7 +163,7 @@ TEST_F(GpuBlocksPut, CopiesBringPagesWhileAFetchWithAFenceIsUnderWay) {
   EXPECT_TRUE(are_ready(fetch));
 }
 
-TEST_F(GpuBlocksPut, CopiesBringPagesOfAnyLength) {
+TEST_F(GpuBlocksPut, CopiesBringPagesOfBlocksThatNoKernelCanTake) {
   open_with({});
   blocks_ = {};
   free_on_gpu_now();
