@@ -134,6 +134,7 @@ Result<void> Client::believe(const Header& header, Revision at_least) {
   const std::lock_guard lock(mutex_);
   if (cluster_id_ == 0) cluster_id_ = header.cluster_id;
   if (header.cluster_id != cluster_id_) {
+    ++disbelieved_;
     return fail(Code::kDenied,
                 fmt::format("an etcd of cluster {:x} answers where cluster {:x} did: are "
                             "etcd.endpoints of two clusters, or was its data lost? Its answer is "
@@ -141,6 +142,7 @@ Result<void> Client::believe(const Header& header, Revision at_least) {
                             header.cluster_id, cluster_id_));
   }
   if (header.revision < at_least) {
+    ++disbelieved_;
     return fail(
         Code::kUnavailable,
         fmt::format("etcd answers from revision {} after {}: was a member of it set back? If its "
@@ -222,8 +224,8 @@ Result<void> Client::revoke(LeaseId lease, uint64_t deadline_ns) {
   return {};
 }
 
-Error Client::watch(uint64_t open_deadline_ns, const std::function<void()>& opened,
-                    const std::function<void()>& changed) {
+Error Client::watch(const std::string& key, uint64_t open_deadline_ns,
+                    const std::function<void()>& opened, const std::function<void()>& changed) {
   size_t endpoint = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -234,9 +236,7 @@ Error Client::watch(uint64_t open_deadline_ns, const std::function<void()>& open
   auto connection = open(endpoint, open_deadline_ns);
   if (!connection) return connection.error();
   const auto follow = [&]() -> Error {
-    auto begun =
-        (*connection)
-            ->begin_lines({kWatch, encode_watch(access_.prefix), *token}, open_deadline_ns);
+    auto begun = (*connection)->begin_lines({kWatch, encode_watch(key), *token}, open_deadline_ns);
     if (!begun) return begun.error();
     bool told = false;
     while (true) {
@@ -257,6 +257,11 @@ Error Client::watch(uint64_t open_deadline_ns, const std::function<void()>& open
   Error error = follow();
   close(*connection);
   return error;
+}
+
+uint64_t Client::disbelieved() const {
+  const std::lock_guard lock(mutex_);
+  return disbelieved_;
 }
 
 void Client::stop() {

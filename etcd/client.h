@@ -38,10 +38,14 @@ class Client {
   Result<LeaseReply> keep_alive(LeaseId lease, uint64_t deadline_ns);
   Result<void> revoke(LeaseId lease, uint64_t deadline_ns);
 
-  // Tells of changes below the prefix until it fails: `opened` once it is told of all that follows,
+  // Tells of changes of one key until it fails: `opened` once it is told of all that follows,
   // `changed` for each answer. Has no deadline but for its beginning; stop() ends it.
-  Error watch(uint64_t open_deadline_ns, const std::function<void()>& opened,
-              const std::function<void()>& changed);
+  Error watch(const std::string& key, uint64_t open_deadline_ns,
+              const std::function<void()>& opened, const std::function<void()>& changed);
+
+  // Answers that it did not believe. More of them: etcd's state may be another than what earlier
+  // answers told.
+  uint64_t disbelieved() const;
 
   // Requests under way end with an error, and later ones too.
   void stop();
@@ -67,7 +71,7 @@ class Client {
 
   const Access access_;
 
-  std::mutex mutex_;  // of what follows; never held while something blocks
+  mutable std::mutex mutex_;  // of what follows; never held while something blocks
   bool stopped_ = false;
   size_t endpoint_ = 0;  // that answered last
   std::vector<std::pair<size_t, Connection>> idle_;
@@ -75,6 +79,7 @@ class Client {
   std::string token_;
   uint64_t cluster_id_ = 0;  // 0: none has answered
   Revision revision_ = 0;    // the newest that was told of
+  uint64_t disbelieved_ = 0;
 };
 
 }  // namespace farpage::etcd

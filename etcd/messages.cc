@@ -46,11 +46,14 @@ std::string advice(const std::string& said) {
 json::object encode_operation(const Operation& operation) {
   switch (operation.kind) {
     case Operation::Kind::kGet:
-      return {{"request_range", {{"key", to_base64(operation.key)}}}};
-    case Operation::Kind::kGetAll:
-      return {
-          {"request_range",
-           {{"key", to_base64(operation.key)}, {"range_end", to_base64(end_of(operation.key))}}}};
+    case Operation::Kind::kGetAll: {
+      json::object range = {{"key", to_base64(operation.key)}};
+      if (operation.kind == Operation::Kind::kGetAll) {
+        range["range_end"] = to_base64(end_of(operation.key));
+      }
+      if (operation.after != 0) range["min_mod_revision"] = std::to_string(operation.after + 1);
+      return {{"request_range", std::move(range)}};
+    }
     case Operation::Kind::kPut:
       return {{"request_put",
                {{"key", to_base64(operation.key)},
@@ -60,6 +63,12 @@ json::object encode_operation(const Operation& operation) {
       return {{"request_delete_range", {{"key", to_base64(operation.key)}}}};
   }
   return {};
+}
+
+json::array encode_operations(const std::vector<Operation>& operations) {
+  json::array encoded;
+  for (const Operation& operation : operations) encoded.push_back(encode_operation(operation));
+  return encoded;
 }
 
 Result<Header> read_header(const json::object& reply) {
@@ -120,11 +129,10 @@ std::string encode(const Transaction& transaction) {
                        {"result", "EQUAL"},
                        {"mod_revision", std::to_string(condition.mod_revision)}});
   }
-  json::array success;
-  for (const Operation& operation : transaction.operations) {
-    success.push_back(encode_operation(operation));
-  }
-  return json::serialize(json::object{{"compare", compare}, {"success", success}});
+  json::object asked = {{"compare", std::move(compare)},
+                        {"success", encode_operations(transaction.operations)}};
+  if (!transaction.otherwise.empty()) asked["failure"] = encode_operations(transaction.otherwise);
+  return json::serialize(asked);
 }
 
 std::string encode_grant(uint64_t ttl_s) {
@@ -135,10 +143,8 @@ std::string encode_lease(LeaseId lease) {
   return json::serialize(json::object{{"ID", std::to_string(lease)}});
 }
 
-std::string encode_watch(std::string_view key_prefix) {
-  const std::string begin(key_prefix);
-  return json::serialize(json::object{
-      {"create_request", {{"key", to_base64(begin)}, {"range_end", to_base64(end_of(begin))}}}});
+std::string encode_watch(std::string_view key) {
+  return json::serialize(json::object{{"create_request", {{"key", to_base64(key)}}}});
 }
 
 std::string encode_authenticate(std::string_view user, std::string_view password) {
@@ -156,14 +162,15 @@ Result<TransactionReply> decode_transaction(const Transaction& asked, std::strin
   read.held = fields.flag("succeeded");
   const json::array responses = fields.array("responses");
   if (!fields.error().empty()) return fail(Code::kProtocol, fields.error());
-  if (!read.held) return read;
-  if (responses.size() != asked.operations.size()) {
-    return fail(Code::kProtocol, fmt::format("{} answers to {} operations", responses.size(),
-                                             asked.operations.size()));
+  const auto& operations = read.held ? asked.operations : asked.otherwise;
+  if (responses.size() != operations.size()) {
+    return fail(Code::kProtocol,
+                fmt::format("{} answers to {} operations", responses.size(), operations.size()));
   }
   for (size_t i = 0; i < responses.size(); ++i) {
     read.found.emplace_back();
-    const Operation::Kind kind = asked.operations[i].kind;
+    read.counts.push_back(0);
+    const Operation::Kind kind = operations[i].kind;
     if (kind != Operation::Kind::kGet && kind != Operation::Kind::kGetAll) continue;
     const json::object* object = responses[i].if_object();
     if (object == nullptr || !object->contains("response_range")) {
@@ -175,6 +182,9 @@ Result<TransactionReply> decode_transaction(const Transaction& asked, std::strin
     auto found = read_range(range);
     if (!found) return tl::unexpected(found.error());
     read.found.back() = std::move(*found);
+    Fields counted(range);
+    read.counts.back() = counted.number("count");
+    if (!counted.error().empty()) return fail(Code::kProtocol, counted.error());
   }
   return read;
 }

@@ -39,19 +39,24 @@ struct Operation {
   std::string key;  // kGetAll: what the keys begin with
   std::string value = {};
   LeaseId lease = 0;
+  Revision after = 0;  // of gets: only keys that were written after it
 };
 
-// All or nothing: the operations happen if every condition holds. One that only gets is
-// linearizable, as etcd waits for its quorum first.
+// All or nothing: the operations happen if every condition holds, and else `otherwise`. One that
+// only gets is linearizable, as etcd waits for its quorum first.
 struct Transaction {
   std::vector<Condition> conditions;
   std::vector<Operation> operations;
+  std::vector<Operation> otherwise = {};
 };
 
 struct TransactionReply {
   Header header;
-  bool held = false;                         // the conditions
-  std::vector<std::vector<KeyValue>> found;  // by operation; of gets, in the order of the keys
+  bool held = false;  // the conditions
+  // By operation that happened; of gets, in the order of the keys.
+  std::vector<std::vector<KeyValue>> found;
+  // Likewise: how many keys there are, also those that `after` leaves out of `found`.
+  std::vector<uint64_t> counts;
 };
 
 struct LeaseReply {
@@ -73,7 +78,7 @@ struct WatchReply {
 std::string encode(const Transaction& transaction);
 std::string encode_grant(uint64_t ttl_s);
 std::string encode_lease(LeaseId lease);  // to keep or to revoke
-std::string encode_watch(std::string_view key_prefix);
+std::string encode_watch(std::string_view key);
 std::string encode_authenticate(std::string_view user, std::string_view password);
 
 // kProtocol: it is none.

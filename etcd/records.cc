@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/json/serialize.hpp>
 
 #include "etcd/json.h"
@@ -82,18 +83,106 @@ Result<NodeRecord> decode_node(const std::string& prefix, const KeyValue& entry)
   return node;
 }
 
-struct Confirmation {
-  NodeId node;
-  uint64_t number;
-};
+std::string confirmations(const std::string& prefix) {
+  return prefix + "confirmed/";
+}
 
-Result<Confirmation> decode_confirmation(const std::string& prefix, const KeyValue& entry) {
-  const std::string digits = entry.key.substr(std::string(prefix + "confirmed/").size());
+Result<void> add_confirmation(const std::string& prefix, const KeyValue& entry,
+                              FleetRecord& fleet) {
+  const std::string digits = entry.key.substr(confirmations(prefix).size());
   const json::object object = {{"node", digits}, {"number", entry.value}};
   Fields fields(object);
-  const Confirmation read = {fields.hex("node"), fields.number("number")};
+  const NodeId node = fields.hex("node");
+  const uint64_t number = fields.number("number");
   if (!fields.error().empty()) return refuse(entry.key, fields.error());
-  return read;
+  fleet.confirmations[node] = number;
+  return {};
+}
+
+Result<void> add_node(const std::string& prefix, const KeyValue& entry, FleetRecord& fleet) {
+  auto node = decode_node(prefix, entry);
+  if (!node) return tl::unexpected(node.error());
+  const auto place = std::ranges::lower_bound(fleet.nodes, node->name, {}, &NodeRecord::name);
+  if (place != fleet.nodes.end() && place->name == node->name) {
+    *place = std::move(*node);
+  } else {
+    fleet.nodes.insert(place, std::move(*node));
+  }
+  return {};
+}
+
+Result<void> add_drained(const std::string& prefix, const KeyValue& entry, FleetRecord& fleet) {
+  std::string name = entry.key.substr(drained_key(prefix, "").size());
+  const auto place = std::ranges::lower_bound(fleet.drained, name);
+  if (place == fleet.drained.end() || *place != name) fleet.drained.insert(place, std::move(name));
+  return {};
+}
+
+// The records of which each node has one of its own: what the keys begin with, who takes one, and
+// how many there are.
+struct Folder {
+  std::string begin;
+  Result<void> (*add)(const std::string& prefix, const KeyValue& entry, FleetRecord& fleet);
+  size_t (*count)(const FleetRecord& fleet);
+};
+
+std::array<Folder, 3> folders(const std::string& prefix) {
+  return {Folder{confirmations(prefix), add_confirmation,
+                 [](const FleetRecord& fleet) { return fleet.confirmations.size(); }},
+          Folder{node_key(prefix, ""), add_node,
+                 [](const FleetRecord& fleet) { return fleet.nodes.size(); }},
+          Folder{drained_key(prefix, ""), add_drained,
+                 [](const FleetRecord& fleet) { return fleet.drained.size(); }}};
+}
+
+// What follows from the records. Confirmations of other epochs count for nothing.
+void conclude(FleetRecord& fleet) {
+  RegisteredEpoch& registered = fleet.registered;
+  registered.confirmed.clear();
+  for (const auto& [node, number] : fleet.confirmations) {
+    if (number == registered.epoch.number) registered.confirmed.push_back(node);
+  }
+  std::vector<NodeId> living;
+  for (const NodeRecord& node : fleet.nodes) living.push_back(node.id);
+  std::ranges::sort(living);
+  registered.silent.clear();
+  for (const Member& member : registered.epoch.members) {
+    if (!std::ranges::binary_search(living, member.node)) registered.silent.push_back(member.node);
+  }
+}
+
+Result<void> set_terms(const std::vector<KeyValue>& found, FleetRecord& fleet) {
+  for (const KeyValue& entry : found) {
+    auto terms = decode_terms(entry);
+    if (!terms) return tl::unexpected(terms.error());
+    fleet.terms = *terms;
+  }
+  return {};
+}
+
+Result<void> set_epoch(const std::vector<KeyValue>& found, FleetRecord& fleet) {
+  for (const KeyValue& entry : found) {
+    auto epoch = decode_epoch(entry);
+    if (!epoch) return tl::unexpected(epoch.error());
+    fleet.registered.epoch = std::move(*epoch);
+    fleet.epoch_revision = entry.mod_revision;
+  }
+  return {};
+}
+
+// The answers from place `first` on are those of the folders.
+Result<void> add_all(const std::string& prefix, const TransactionReply& reply, size_t first,
+                     FleetRecord& fleet) {
+  for (const Folder& folder : folders(prefix)) {
+    for (const KeyValue& entry : reply.found[first]) {
+      if (!entry.key.starts_with(folder.begin)) continue;
+      if (auto added = folder.add(prefix, entry, fleet); !added) return added;
+    }
+    ++first;
+  }
+  fleet.revision = reply.header.revision;
+  conclude(fleet);
+  return {};
 }
 
 }  // namespace
@@ -112,9 +201,7 @@ Result<void> FleetRecord::check_id(uint64_t id) const {
 }
 
 const NodeRecord* FleetRecord::find(NodeId node) const {
-  const auto found = std::find_if(nodes.begin(), nodes.end(), [node](const NodeRecord& record) {
-    return node_id(record.name) == node;
-  });
+  const auto found = std::ranges::find(nodes, node, &NodeRecord::id);
   return found == nodes.end() ? nullptr : &*found;
 }
 
@@ -127,7 +214,7 @@ std::string epoch_key(const std::string& prefix) {
 }
 
 std::string confirmed_key(const std::string& prefix, NodeId node) {
-  return prefix + "confirmed/" + to_hex(node);
+  return confirmations(prefix) + to_hex(node);
 }
 
 std::string node_key(const std::string& prefix, const std::string& name) {
@@ -181,11 +268,10 @@ Transaction read_terms(const std::string& prefix) {
 Transaction read_fleet(const std::string& prefix) {
   using Kind = Operation::Kind;
   Transaction transaction;
-  transaction.operations = {{Kind::kGet, terms_key(prefix)},
-                            {Kind::kGet, epoch_key(prefix)},
-                            {Kind::kGetAll, prefix + "confirmed/"},
-                            {Kind::kGetAll, node_key(prefix, "")},
-                            {Kind::kGetAll, drained_key(prefix, "")}};
+  transaction.operations = {{Kind::kGet, terms_key(prefix)}, {Kind::kGet, epoch_key(prefix)}};
+  for (const Folder& folder : folders(prefix)) {
+    transaction.operations.push_back({Kind::kGetAll, folder.begin});
+  }
   return transaction;
 }
 
@@ -194,33 +280,48 @@ Result<FleetRecord> decode_fleet(const std::string& prefix, const TransactionRep
     return fail(Code::kProtocol, "etcd answers another request");
   }
   FleetRecord fleet;
-  for (const KeyValue& entry : reply.found[0]) {
-    auto terms = decode_terms(entry);
-    if (!terms) return tl::unexpected(terms.error());
-    fleet.terms = *terms;
+  if (auto set = set_terms(reply.found[0], fleet); !set) return tl::unexpected(set.error());
+  if (auto set = set_epoch(reply.found[1], fleet); !set) return tl::unexpected(set.error());
+  if (auto added = add_all(prefix, reply, 2, fleet); !added) return tl::unexpected(added.error());
+  return fleet;
+}
+
+Transaction read_changes(const std::string& prefix, const FleetRecord& known) {
+  using Kind = Operation::Kind;
+  Transaction transaction;
+  transaction.conditions = {{epoch_key(prefix), known.epoch_revision}};
+  transaction.operations = {{Kind::kGet, terms_key(prefix)}};
+  for (const Folder& folder : folders(prefix)) {
+    transaction.operations.push_back(
+        {.kind = Kind::kGetAll, .key = folder.begin, .after = known.revision});
   }
-  for (const KeyValue& entry : reply.found[1]) {
-    auto epoch = decode_epoch(entry);
-    if (!epoch) return tl::unexpected(epoch.error());
-    fleet.registered.epoch = std::move(*epoch);
-    fleet.epoch_revision = entry.mod_revision;
+  transaction.otherwise = transaction.operations;
+  transaction.otherwise.push_back({Kind::kGet, epoch_key(prefix)});
+  return transaction;
+}
+
+// A key that is there and was not written since is one of `known`. So if there are as many as
+// `known` has with what was written since, they are the same.
+Result<FleetRecord> apply_changes(const std::string& prefix, const FleetRecord& known,
+                                  const TransactionReply& reply) {
+  const auto all = folders(prefix);
+  const size_t answers = 1 + all.size() + (reply.held ? 0 : 1);
+  if (reply.found.size() != answers || reply.counts.size() != answers) {
+    return fail(Code::kProtocol, "etcd answers another request");
   }
-  for (const KeyValue& entry : reply.found[2]) {
-    if (!entry.key.starts_with(prefix + "confirmed/")) continue;
-    auto confirmed = decode_confirmation(prefix, entry);
-    if (!confirmed) return tl::unexpected(confirmed.error());
-    if (confirmed->number != fleet.registered.epoch.number) continue;  // of an epoch before
-    fleet.registered.confirmed.push_back(confirmed->node);
+  FleetRecord fleet = known;
+  fleet.terms.reset();
+  if (auto set = set_terms(reply.found[0], fleet); !set) return tl::unexpected(set.error());
+  if (fleet.terms != known.terms) return fail(Code::kAborted, "the fleet has other terms");
+  if (!reply.held) {
+    if (reply.found.back().empty()) return fail(Code::kAborted, "the epoch was erased since");
+    if (auto set = set_epoch(reply.found.back(), fleet); !set) return tl::unexpected(set.error());
   }
-  for (const KeyValue& entry : reply.found[3]) {
-    if (!entry.key.starts_with(node_key(prefix, ""))) continue;
-    auto node = decode_node(prefix, entry);
-    if (!node) return tl::unexpected(node.error());
-    fleet.nodes.push_back(std::move(*node));
-  }
-  for (const KeyValue& entry : reply.found[4]) {
-    if (!entry.key.starts_with(drained_key(prefix, ""))) continue;
-    fleet.drained.push_back(entry.key.substr(drained_key(prefix, "").size()));
+  if (auto added = add_all(prefix, reply, 1, fleet); !added) return tl::unexpected(added.error());
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].count(fleet) != reply.counts[1 + i]) {
+      return fail(Code::kAborted, "a record was erased since");
+    }
   }
   return fleet;
 }

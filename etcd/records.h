@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,14 +35,18 @@ struct NodeRecord {
   uint64_t owner = 0;   // the place of its state file, which one process at a time can hold
   LeaseId lease = 0;
   Revision revision = 0;
+  NodeId id = node_id(name);
 };
 
 struct FleetRecord {
-  std::optional<Terms> terms;   // none: no node has begun this fleet
-  RegisteredEpoch registered;   // number 0: none yet
-  Revision epoch_revision = 0;  // of its key; 0: there is none
-  std::vector<NodeRecord> nodes;
-  std::vector<std::string> drained;  // names of nodes that hold nothing any more, and may end
+  Revision revision = 0;          // of the whole store, when it was read
+  std::optional<Terms> terms;     // none: no node has begun this fleet
+  RegisteredEpoch registered;     // number 0: none yet
+  Revision epoch_revision = 0;    // of its key; 0: there is none
+  std::vector<NodeRecord> nodes;  // by name
+  // Names of nodes that hold nothing any more, and may end; sorted.
+  std::vector<std::string> drained;
+  std::map<NodeId, uint64_t> confirmations;  // the last epoch that each has entered
 
   const NodeRecord* find(NodeId node) const;
   // That it is the fleet that was known by this id. kDenied: etcd's data was lost since, and
@@ -60,11 +65,19 @@ std::string encode(const Epoch& epoch);
 std::string encode(const NodeRecord& node);
 std::string encode_confirmed(uint64_t number);
 
-// The terms alone, linearizable: its header says whether all of it can be another than before.
+// The terms alone, linearizable. Its header says whether anything was written since another read.
 Transaction read_terms(const std::string& prefix);
 // All of it, in one linearizable transaction that only gets.
 Transaction read_fleet(const std::string& prefix);
 // Its answer. kInvalid: another program wrote there, or another release of this one.
 Result<FleetRecord> decode_fleet(const std::string& prefix, const TransactionReply& reply);
+
+// The terms, and what was written since `known` was read, likewise; the epoch if it is not the one
+// that was written at that revision.
+Transaction read_changes(const std::string& prefix, const FleetRecord& known);
+// `known` with its answer. kAborted: the terms are others, or something was erased since, so that
+// only read_fleet tells what there is; kInvalid: as above.
+Result<FleetRecord> apply_changes(const std::string& prefix, const FleetRecord& known,
+                                  const TransactionReply& reply);
 
 }  // namespace farpage::etcd

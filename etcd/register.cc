@@ -9,8 +9,8 @@ constexpr uint64_t kWatchAgainNs = kSecond / 2;
 
 }  // namespace
 
-Register::Register(Runtime& runtime, Client& client, Options options)
-    : runtime_(runtime), client_(client), options_(std::move(options)) {}
+Register::Register(Runtime& runtime, FleetReader& reader, Options options)
+    : runtime_(runtime), reader_(reader), client_(reader.client()), options_(std::move(options)) {}
 
 // Answers of the jobs until then wait on the runtime, and find this gone.
 Register::~Register() {
@@ -25,47 +25,25 @@ void Register::answer(std::function<void()> callback) {
 }
 
 Result<RegisteredEpoch> Register::read_now() {
-  const uint64_t deadline_ns = boottime_clock().now_ns() + options_.call_ns;
-  // All of a fleet of 1,000 nodes is some 260 KB. Most reads ask for little, and learn from the
-  // store's revision that nothing was written since all was read: they saw the same state.
-  {
-    const auto last = last_read();
-    if (last.revision != 0) {
-      auto reply = client_.run(read_terms(client_.prefix()), deadline_ns);
-      if (!reply) return tl::unexpected(reply.error());
-      const auto& terms = reply->found.front();
-      if (reply->header.revision == last.revision && terms.size() == 1 &&
-          terms.front().value == last.terms) {
-        return last.read;
-      }
-    }
-  }
-  auto reply = client_.run(read_fleet(client_.prefix()), deadline_ns);
-  if (!reply) return tl::unexpected(reply.error());
-  auto fleet = decode_fleet(client_.prefix(), *reply);
+  const auto fleet = reader_.read(boottime_clock().now_ns() + options_.call_ns);
   if (!fleet) return tl::unexpected(fleet.error());
-  if (auto same = fleet->check_id(options_.fleet_id); !same) return tl::unexpected(same.error());
-  const std::lock_guard lock(mutex_);
-  // Reads may pass each other.
-  if (fleet->epoch_revision >= epoch_revision_) {
-    epoch_revision_ = fleet->epoch_revision;
-    number_ = fleet->registered.epoch.number;
+  if (auto same = (*fleet)->check_id(options_.fleet_id); !same) {
+    return tl::unexpected(same.error());
   }
-  if (fleet->registered.epoch.number >= heard_epoch_) {
-    for (const NodeRecord& node : fleet->nodes) addresses_[node_id(node.name)] = node.address;
-  }
-  for (const Member& member : fleet->registered.epoch.members) {
-    if (fleet->find(member.node) == nullptr) fleet->registered.silent.push_back(member.node);
-  }
-  if (reply->header.revision >= last_.revision) {
-    last_ = {reply->header.revision, reply->found.front().front().value, fleet->registered};
-  }
-  return std::move(fleet->registered);
+  note(**fleet);
+  return (*fleet)->registered;
 }
 
-Register::LastRead Register::last_read() const {
+// Reads may pass each other.
+void Register::note(const FleetRecord& fleet) {
   const std::lock_guard lock(mutex_);
-  return last_;
+  if (fleet.revision < noted_) return;
+  const bool is_new = fleet.revision > noted_;
+  noted_ = fleet.revision;
+  epoch_revision_ = fleet.epoch_revision;
+  number_ = fleet.registered.epoch.number;
+  if (!is_new || number_ < heard_epoch_) return;
+  for (const NodeRecord& node : fleet.nodes) addresses_[node.id] = node.address;
 }
 
 Result<void> Register::write_now(uint64_t current, Transaction transaction) {
@@ -131,14 +109,15 @@ void Register::tell() {
 // One after the other, as long as there is a watcher. Opening the next watch triggers a read, which
 // sees the changes between the two.
 void Register::watch() {
-  const auto changed = [this] { answer([this] { tell(); }); };
   const auto again = [this, alive = std::weak_ptr<bool>(alive_)] {
     if (alive.expired()) return;
     std::erase_if(hooks_, [](const auto& hook) { return hook.expired(); });
     if (!hooks_.empty()) watch();
   };
-  const bool taken = jobs_.take(JobClass::kDial, [this, changed, again] {
-    client_.watch(boottime_clock().now_ns() + options_.call_ns, changed, changed);
+  const bool taken = jobs_.take(JobClass::kDial, [this, again] {
+    const auto changed = [this] { answer([this] { tell(); }); };
+    client_.watch(epoch_key(client_.prefix()), boottime_clock().now_ns() + options_.call_ns,
+                  changed, changed);
     runtime_.after(kWatchAgainNs, again);
   });
   if (!taken) runtime_.after(kWatchAgainNs, again);

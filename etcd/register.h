@@ -8,16 +8,16 @@
 #include <vector>
 
 #include "base/runtime.h"
-#include "etcd/client.h"
+#include "etcd/fleet_reader.h"
 #include "etcd/records.h"
 #include "net/runtime/blocking_jobs.h"
 #include "pagetable/epoch_register.h"
 
 namespace farpage::etcd {
 
-// The register of epochs in etcd. A read is one transaction, which etcd answers when it knows from
-// a quorum that nothing newer was acknowledged; an epoch replaces another if its key was not
-// written since that was read.
+// The register of epochs in etcd. A read is what FleetReader finds, in transactions that etcd
+// answers when it knows from a quorum that nothing newer was acknowledged. An epoch replaces
+// another if its key was not written since that was read. Only the epoch's key is watched.
 //
 // A node's writes happen only while its process is the one that is registered under its name.
 //
@@ -30,8 +30,8 @@ class Register final : public EpochRegister {
     uint64_t call_ns = 0;
     std::function<Condition()> registered;  // of a node; thread-safe
   };
-  // `runtime` and `client` outlive it, and what `registered` asks.
-  Register(Runtime& runtime, Client& client, Options options);
+  // `runtime` and `reader` outlive it, and what `registered` asks.
+  Register(Runtime& runtime, FleetReader& reader, Options options);
   ~Register() override;
 
   void read(std::function<void(Result<RegisteredEpoch>)> done) override;
@@ -51,13 +51,8 @@ class Register final : public EpochRegister {
   // `call` on a thread that may block, then `done`, with its result, on the runtime.
   template <typename T>
   void ask(std::function<Result<T>()> call, std::function<void(Result<T>)> done);
-  struct LastRead {
-    Revision revision = 0;  // of the whole store, then; 0: nothing was read yet
-    std::string terms = {};
-    RegisteredEpoch read;
-  };
   Result<RegisteredEpoch> read_now();
-  LastRead last_read() const;
+  void note(const FleetRecord& fleet);
   Result<void> write_now(uint64_t current, Transaction transaction);
   // On the runtime, if this still lives then.
   void answer(std::function<void()> callback);
@@ -65,15 +60,16 @@ class Register final : public EpochRegister {
   void tell();
 
   Runtime& runtime_;
+  FleetReader& reader_;
   Client& client_;
   const Options options_;
 
   mutable std::mutex mutex_;  // of what follows
+  Revision noted_ = 0;        // the newest read of all
   uint64_t number_ = 0;       // of the newest epoch that was read
   Revision epoch_revision_ = 0;
   std::unordered_map<NodeId, std::string> addresses_;
   uint64_t heard_epoch_ = 0;
-  LastRead last_;
 
   std::vector<std::weak_ptr<std::function<void()>>> hooks_;  // on the runtime
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

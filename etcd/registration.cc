@@ -32,8 +32,8 @@ std::string difference(const Terms& ours, const Terms& theirs) {
 
 }  // namespace
 
-Registration::Registration(Client& client, const Options& options)
-    : client_(client), options_(options) {}
+Registration::Registration(FleetReader& reader, const Options& options)
+    : reader_(reader), client_(reader.client()), options_(options) {}
 
 // At the start nothing presses, and etcd may be starting too.
 uint64_t Registration::deadline() const {
@@ -45,8 +45,9 @@ bool Registration::wait(uint64_t ns) {
   return !changed_.wait_for(lock, std::chrono::nanoseconds(ns), [this] { return stopped_; });
 }
 
-Result<std::unique_ptr<Registration>> Registration::begin(Client& client, const Options& options) {
-  auto made = std::unique_ptr<Registration>(new Registration(client, options));
+Result<std::unique_ptr<Registration>> Registration::begin(FleetReader& reader,
+                                                          const Options& options) {
+  auto made = std::unique_ptr<Registration>(new Registration(reader, options));
   const uint64_t patience_until = boottime_clock().now_ns() + kFirstCallNs;
   auto agreed = made->agree();
   while (!agreed && agreed.error().code == Code::kUnavailable &&
@@ -91,12 +92,10 @@ bool Registration::is_own(const NodeRecord* record) const {
   return record != nullptr && record->lease == lease_ && record->revision == record_revision_;
 }
 
-Result<FleetRecord> Registration::read() {
-  auto reply = client_.run(read_fleet(client_.prefix()), deadline());
-  if (!reply) return tl::unexpected(reply.error());
-  auto fleet = decode_fleet(client_.prefix(), *reply);
+Result<FleetReader::Record> Registration::read() {
+  auto fleet = reader_.read(deadline());
   if (!fleet || fleet_id_ == 0) return fleet;
-  if (auto same = fleet->check_id(fleet_id_); !same) return tl::unexpected(same.error());
+  if (auto same = (*fleet)->check_id(fleet_id_); !same) return tl::unexpected(same.error());
   return fleet;
 }
 
@@ -105,17 +104,18 @@ Result<void> Registration::agree() {
   std::random_device random;
   first.id = (uint64_t{random()} << 32 | random()) | 1;
   while (true) {
-    auto fleet = read();
+    const auto fleet = read();
     if (!fleet) return tl::unexpected(fleet.error());
-    if (fleet->terms && fleet->terms->agrees_with(options_.terms)) {
-      fleet_id_ = fleet->terms->id;
+    const auto& terms = (*fleet)->terms;
+    if (terms && terms->agrees_with(options_.terms)) {
+      fleet_id_ = terms->id;
       return {};
     }
-    if (fleet->terms) {
+    if (terms) {
       return fail(Code::kInvalid,
                   fmt::format("the fleet below '{}' in etcd was begun with other settings:{} give "
                               "this node the same, or another etcd.fleet",
-                              client_.prefix(), difference(options_.terms, *fleet->terms)));
+                              client_.prefix(), difference(options_.terms, *terms)));
     }
     Transaction begin;
     begin.conditions = {{terms_key(client_.prefix()), 0}};
@@ -128,9 +128,9 @@ Result<void> Registration::agree() {
 Result<void> Registration::enroll(bool first) {
   const std::string key = node_key(client_.prefix(), options_.self.name);
   for (int i = 0; i < kTries; ++i) {
-    auto fleet = read();
+    const auto fleet = read();
     if (!fleet) return tl::unexpected(fleet.error());
-    const NodeRecord* known = fleet->find(node_id(options_.self.name));
+    const NodeRecord* known = (*fleet)->find(options_.self.id);
     if (known != nullptr && known->owner != options_.self.owner) {
       return fail(Code::kExists,
                   fmt::format("a node '{}' is in the fleet already, at {}: each has a cluster.name "
@@ -143,10 +143,10 @@ Result<void> Registration::enroll(bool first) {
     transaction.conditions = {{key, known == nullptr ? 0 : known->revision}};
     transaction.operations = {
         {Operation::Kind::kPut, key, encode(options_.self), granted->lease},
-        {Operation::Kind::kErase, away_key(client_.prefix(), node_id(options_.self.name))}};
+        {Operation::Kind::kErase, away_key(client_.prefix(), options_.self.id)}};
     // That an earlier process of this name was drained is nothing to this one.
     if (first) {
-      const Member* former = fleet->registered.epoch.find(node_id(options_.self.name));
+      const Member* former = (*fleet)->registered.epoch.find(options_.self.id);
       former_ = former == nullptr ? std::nullopt : std::optional(former->incarnation);
       transaction.operations.push_back(
           {Operation::Kind::kErase, drained_key(client_.prefix(), options_.self.name)});
@@ -189,27 +189,27 @@ Result<void> Registration::keep_once(uint64_t begun_ns) {
   const uint64_t lease_ns = options_.ttl_s * kSecond;
   auto kept = client_.keep_alive(lease_, deadline());
   if (!kept && kept.error().code != Code::kNotFound) return tl::unexpected(kept.error());
-  auto fleet = read();
-  if (!fleet) return tl::unexpected(fleet.error());
-  if (!kept || !is_own(fleet->find(node_id(options_.self.name)))) {
+  const auto read = this->read();
+  if (!read) return tl::unexpected(read.error());
+  const FleetRecord& fleet = **read;
+  if (!kept || !is_own(fleet.find(options_.self.id))) {
     heard_since_ns_.reset();
     return enroll(false);
   }
-  const Member* self = fleet->registered.epoch.find(node_id(options_.self.name));
-  const bool drained =
-      std::ranges::find(fleet->drained, options_.self.name) != fleet->drained.end();
+  const Member* self = fleet.registered.epoch.find(options_.self.id);
+  const bool drained = std::ranges::find(fleet.drained, options_.self.name) != fleet.drained.end();
   options_.hooks.drained(drained && self != nullptr && self->leaving);
   const uint64_t now = boottime_clock().now_ns();
   const bool heard_long = heard_since_ns_ && now - *heard_since_ns_ >= lease_ns;
   const bool is_sure = heard_long && now - begun_ns <= lease_ns / 2;
-  if (is_sure) leave_out_silent(*fleet);
-  return leave_out_unreached(*fleet, is_sure);
+  if (is_sure) leave_out_silent(fleet);
+  return leave_out_unreached(fleet, is_sure);
 }
 
 // Its own run before is as dead as those of whom nothing is heard, and no other node can know: the
 // name's record is this process's.
 bool Registration::is_silent(const FleetRecord& fleet, const Member& member) const {
-  if (member.node == node_id(options_.self.name)) return former_ == member.incarnation;
+  if (member.node == options_.self.id) return former_ == member.incarnation;
   return fleet.find(member.node) == nullptr;
 }
 
@@ -251,7 +251,7 @@ AwayRecord Registration::away_for_long(uint64_t epoch) {
   auto nodes = absences_.for_long(epoch, options_.ttl_s * kSecond / kAwayPerLease,
                                   boottime_clock().now_ns());
   if (nodes.empty()) return {};
-  return {node_id(options_.self.name), epoch, std::move(nodes)};
+  return {options_.self.id, epoch, std::move(nodes)};
 }
 
 // A member that others do not reach keeps its lease all the same. What the others say of it is
@@ -264,7 +264,7 @@ Result<void> Registration::leave_out_unreached(const FleetRecord& fleet, bool is
   if (!reply) return tl::unexpected(reply.error());
   std::vector<Process> processes;
   for (const NodeRecord& node : fleet.nodes) {
-    processes.push_back({node_id(node.name), node.revision > fleet.epoch_revision});
+    processes.push_back({node.id, node.revision > fleet.epoch_revision});
   }
   leave_out(
       fleet,
@@ -275,7 +275,7 @@ Result<void> Registration::leave_out_unreached(const FleetRecord& fleet, bool is
 
 Result<void> Registration::say_away(const AwayRecord& away) {
   if (away == away_written_) return {};
-  const std::string key = away_key(client_.prefix(), node_id(options_.self.name));
+  const std::string key = away_key(client_.prefix(), options_.self.id);
   Transaction transaction;
   transaction.conditions = {registered()};
   if (away.nodes.empty()) {
@@ -306,14 +306,14 @@ Result<bool> Registration::replace(const FleetRecord& fleet, Epoch next) {
 void Registration::leave() {
   end_thread();
   for (int i = 0; i < kTries; ++i) {
-    auto fleet = read();
-    if (!fleet || !is_own(fleet->find(node_id(options_.self.name)))) return;
-    Epoch next = fleet->registered.epoch;
-    std::erase_if(next.members, [this](const Member& member) {
-      return member.node == node_id(options_.self.name);
-    });
-    if (next.holders() == 0 || next.members == fleet->registered.epoch.members) break;
-    auto replaced = replace(*fleet, std::move(next));
+    const auto fleet = read();
+    if (!fleet || !is_own((*fleet)->find(options_.self.id))) return;
+    const Epoch& current = (*fleet)->registered.epoch;
+    Epoch next = current;
+    std::erase_if(next.members,
+                  [this](const Member& member) { return member.node == options_.self.id; });
+    if (next.holders() == 0 || next.members == current.members) break;
+    auto replaced = replace(**fleet, std::move(next));
     if (!replaced || *replaced) break;
   }
   Transaction forget;

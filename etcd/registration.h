@@ -12,8 +12,7 @@
 
 #include "etcd/absences.h"
 #include "etcd/away.h"
-#include "etcd/client.h"
-#include "etcd/records.h"
+#include "etcd/fleet_reader.h"
 
 namespace farpage::etcd {
 
@@ -43,8 +42,8 @@ class Registration {
   };
 
   // Begins the fleet, if no node has. Waits, for two leases at most, for an earlier process of this
-  // name to be known as dead, unless that had the same state file. `client` outlives it.
-  static Result<std::unique_ptr<Registration>> begin(Client& client, const Options& options);
+  // name to be known as dead, unless that had the same state file. `reader` outlives it.
+  static Result<std::unique_ptr<Registration>> begin(FleetReader& reader, const Options& options);
   // The lease ends on its own, in its time: as if the process had died.
   ~Registration();
 
@@ -60,9 +59,9 @@ class Registration {
   Condition registered() const;
 
  private:
-  Registration(Client& client, const Options& options);
+  Registration(FleetReader& reader, const Options& options);
 
-  Result<FleetRecord> read();
+  Result<FleetReader::Record> read();
   Result<void> agree();
   // kExists: another process has this name.
   Result<void> enroll(bool first);
@@ -81,6 +80,7 @@ class Registration {
   void end_thread();
   bool wait(uint64_t ns);  // false: it ends
 
+  FleetReader& reader_;
   Client& client_;
   const Options options_;
   uint64_t fleet_id_ = 0;

@@ -40,7 +40,7 @@ class EpochRegister {
   // This node has entered epoch `number`. kAborted: as above.
   virtual void confirm(NodeId node, uint64_t number, std::function<void(Result<void>)> done) = 0;
 
-  // `changed` is called when a read may bring something else than the last one, until what this
+  // `changed` is called when a read may bring another epoch than the last one, until what this
   // returns is let go. A hint that may come late, for nothing, or never.
   [[nodiscard]] virtual std::shared_ptr<void> when_changed(
       const std::function<void()>& /*changed*/) {

@@ -57,7 +57,6 @@ Result<void> LocalRegister::confirm(NodeId node, uint64_t number) {
   const std::lock_guard lock(mutex_);
   if (number != current_.epoch.number) return fail(Code::kAborted, "it is another epoch");
   current_.confirmed.push_back(node);
-  tell();
   return {};
 }
 

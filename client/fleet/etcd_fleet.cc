@@ -150,7 +150,7 @@ void EtcdFleet::serve(const etcd::Terms& terms) {
   if (registration_ != nullptr) {
     options.registered = [this] { return registration_->registered(); };
   }
-  register_ = std::make_unique<etcd::Register>(runtime_, client_, std::move(options));
+  register_ = std::make_unique<etcd::Register>(runtime_, reader_, std::move(options));
 }
 
 Result<std::unique_ptr<EtcdFleet>> EtcdFleet::find(const etcd::EtcdOptions& options,
@@ -161,20 +161,17 @@ Result<std::unique_ptr<EtcdFleet>> EtcdFleet::find(const etcd::EtcdOptions& opti
   if (!access) return tl::unexpected(access.error());
   auto made = std::unique_ptr<EtcdFleet>(
       new EtcdFleet(std::move(*access), runtime, credentials, connect_ms));
-  etcd::Client& client = made->client_;
-  const auto asked = etcd::read_fleet(client.prefix());
   const uint64_t deadline = boottime_clock().now_ns() + connect_ms * kMillisecond;
   bool answered = false;
   while (true) {
-    const auto fleet = client.run(asked, deadline).and_then([&](const auto& reply) {
-      return etcd::decode_fleet(client.prefix(), reply);
-    });
-    if (!fleet && answered) break;  // cut short by the deadline: what it said before holds
-    if (!fleet) return tl::unexpected(fleet.error());
+    const auto read = made->reader_.read(deadline);
+    if (!read && answered) break;  // cut short by the deadline: what it said before holds
+    if (!read) return tl::unexpected(read.error());
     answered = true;
-    if (fleet->terms && !fleet->nodes.empty()) {
-      made->first_address_ = fleet->nodes.front().address;
-      made->serve(*fleet->terms);
+    const etcd::FleetRecord& fleet = **read;
+    if (fleet.terms && !fleet.nodes.empty()) {
+      made->first_address_ = fleet.nodes.front().address;
+      made->serve(*fleet.terms);
       return made;
     }
     if (boottime_clock().now_ns() + kLookAgainNs >= deadline) break;
@@ -195,7 +192,7 @@ Result<std::unique_ptr<EtcdFleet>> EtcdFleet::join(
       new EtcdFleet(std::move(*access), runtime, credentials, connect_ms));
   const uint64_t round_ns = std::min(call_ns(terms), options.ttl_s * kSecond / kCallsPerLease);
   auto registered = etcd::Registration::begin(
-      made->client_, {self, terms, options.ttl_s, round_ns, std::move(hooks)});
+      made->reader_, {self, terms, options.ttl_s, round_ns, std::move(hooks)});
   if (!registered) return tl::unexpected(registered.error());
   made->registration_ = std::move(*registered);
   made->membership_ = std::make_unique<NodeMembership>(

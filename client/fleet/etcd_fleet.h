@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "client/fleet/cluster_options.h"
-#include "etcd/client.h"
+#include "etcd/fleet_reader.h"
 #include "etcd/options.h"
 #include "etcd/records.h"
 #include "etcd/register.h"
@@ -62,6 +62,7 @@ class EtcdFleet final : public ReachableFleet {
   const ClientCredentials credentials_;
   const uint64_t connect_ms_;
   etcd::Client client_;
+  etcd::FleetReader reader_{client_};
   etcd::Terms terms_;
   std::string first_address_;
   std::unique_ptr<etcd::Registration> registration_;   // a node's

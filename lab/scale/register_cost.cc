@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,8 +13,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "etcd/client.h"
-#include "etcd/records.h"
+#include "etcd/fleet_reader.h"
 #include "lab/scale/cpu_time.h"
 #include "lab/scale/placement_sample.h"
 
@@ -62,35 +61,45 @@ Result<void> write_records(const etcd::Access& access, uint64_t nodes) {
   return {};
 }
 
-// As many by each of the readers, at once.
+// What one reader does again and again: something that does not count, and a read, which brings
+// what it has to.
+struct ReaderTurn {
+  std::function<bool()> before = [] { return true; };
+  std::function<bool()> read;
+};
+
+// As many by each of the readers, at once. Each of them has a turn of its own.
 Result<RegisterReads> measure_reads(
-    const etcd::Access& access, const etcd::Transaction& asked,
-    const std::function<bool(const etcd::TransactionReply&)>& is_right, uint64_t readers,
-    uint64_t reads) {
+    const etcd::Access& access,
+    const std::function<ReaderTurn(etcd::Client& client, uint64_t reader)>& make_turn,
+    uint64_t readers, uint64_t reads) {
   std::atomic<uint64_t> cpu_ns = 0;
+  std::atomic<uint64_t> wall_ns = 0;
   std::atomic<uint64_t> failed = 0;
-  const auto begun = std::chrono::steady_clock::now();
   std::vector<std::thread> running;
   for (uint64_t reader = 0; reader < readers; ++reader) {
-    running.emplace_back([&] {
+    running.emplace_back([&, reader] {
       etcd::Client client(access);
-      const uint64_t from_ns = thread_cpu_ns();
+      const ReaderTurn turn = make_turn(client, reader);
       for (uint64_t i = 0; i < reads; ++i) {
-        const auto reply = client.run(asked, deadline());
-        if (!reply || !is_right(*reply)) ++failed;
+        if (!turn.before()) ++failed;
+        const uint64_t from_ns = thread_cpu_ns();
+        const uint64_t begun_ns = boottime_clock().now_ns();
+        if (!turn.read()) ++failed;
+        cpu_ns += thread_cpu_ns() - from_ns;
+        wall_ns += boottime_clock().now_ns() - begun_ns;
       }
-      cpu_ns += thread_cpu_ns() - from_ns;
     });
   }
   for (std::thread& thread : running) thread.join();
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
   const uint64_t all = readers * reads;
   if (failed > 0) {
     return fail(Code::kUnavailable, fmt::format("{} of {} reads of etcd brought not what was "
                                                 "written: is it busy with something else?",
                                                 failed.load(), all));
   }
-  return RegisterReads{all, static_cast<double>(all) / took.count(), cpu_ns / all};
+  const double seconds = static_cast<double>(wall_ns) / static_cast<double>(readers * kSecond);
+  return RegisterReads{all, static_cast<double>(all) / seconds, cpu_ns / all};
 }
 
 uint64_t base64_bytes(size_t bytes) {
@@ -124,23 +133,39 @@ Result<RegisterCost> measure_register(etcd::Access access, uint64_t nodes, uint6
   if (auto written = write_records(access, nodes); !written) {
     return tl::unexpected(written.error());
   }
-  const etcd::Transaction all = etcd::read_fleet(access.prefix);
-  const etcd::Transaction terms = etcd::read_terms(access.prefix);
-  const auto is_fleet = [&](const etcd::TransactionReply& reply) {
-    return etcd::decode_fleet(access.prefix, reply)
-        .map([&](const etcd::FleetRecord& fleet) {
-          return fleet.registered.all_confirmed() && fleet.nodes.size() >= nodes;
-        })
-        .value_or(false);
+  const auto is_fleet = [nodes](etcd::FleetReader& reader) {
+    const auto fleet = reader.read(deadline());
+    return fleet && (*fleet)->registered.confirmed.size() >= nodes &&
+           (*fleet)->nodes.size() >= nodes;
   };
-  const auto is_terms = [](const etcd::TransactionReply& reply) {
-    return reply.found.size() == 1 && reply.found[0].size() == 1;
+  const auto anew = [&](etcd::Client& client, uint64_t) {
+    return ReaderTurn{.read = [&] {
+      etcd::FleetReader reader(client);
+      return is_fleet(reader);
+    }};
   };
-  auto whole = measure_reads(access, all, is_fleet, readers, reads);
+  const auto again = [&](etcd::Client& client, uint64_t) {
+    auto reader = std::make_shared<etcd::FleetReader>(client);
+    (void)reader->read(deadline());
+    return ReaderTurn{.read = [&, reader] { return is_fleet(*reader); }};
+  };
+  const std::vector<Member> members = scale_epoch(nodes, 2, kPageBytes, 1).members;
+  const auto after_a_confirmation = [&](etcd::Client& client, uint64_t number) {
+    ReaderTurn turn = again(client, number);
+    etcd::Transaction confirm;
+    confirm.operations = {{etcd::Operation::Kind::kPut,
+                           etcd::confirmed_key(access.prefix, members[number % nodes].node),
+                           etcd::encode_confirmed(1)}};
+    turn.before = [&, confirm] { return client.run(confirm, deadline()).has_value(); };
+    return turn;
+  };
+  auto whole = measure_reads(access, anew, readers, reads);
   if (!whole) return tl::unexpected(whole.error());
-  auto unchanged = measure_reads(access, terms, is_terms, readers, kSmallReads * reads);
+  auto changed = measure_reads(access, after_a_confirmation, readers, reads);
+  if (!changed) return tl::unexpected(changed.error());
+  auto unchanged = measure_reads(access, again, readers, kSmallReads * reads);
   if (!unchanged) return tl::unexpected(unchanged.error());
-  return RegisterCost{nodes, readers, *whole, *unchanged};
+  return RegisterCost{nodes, readers, *whole, *changed, *unchanged};
 }
 
 }  // namespace farpage

@@ -25,10 +25,12 @@ struct RegisterCost {
   uint64_t nodes = 0;
   uint64_t readers = 0;  // at once
   RegisterReads whole;
-  RegisterReads unchanged;  // nothing was written since (etcd/register.h)
+  RegisterReads changed;    // each reader has confirmed since (etcd/fleet_reader.h)
+  RegisterReads unchanged;  // nothing was written since
 };
-// `readers` at once, each with `reads` of either kind. Writes records below
-// /farpage/bench-scale-NODES/ instead of the prefix of `access`, and leaves them there.
+// `readers` at once, each with `reads` of the first two kinds, and more of the third. Writes
+// records below /farpage/bench-scale-NODES/ instead of the prefix of `access`, and leaves them
+// there.
 Result<RegisterCost> measure_register(etcd::Access access, uint64_t nodes, uint64_t readers,
                                       uint64_t reads);
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/log.h"
 #include "pagetable/guards.h"
 #include "tier/link/membership.h"
 
@@ -78,8 +77,8 @@ FleetMember::~FleetMember() {
 void FleetMember::start() {
   if (fleet_.membership != nullptr) {
     meeting_ = std::make_unique<Meeting>(runtime_, fabric_, gate_, fleet_, epoch_.self());
-    look_back_ =
-        std::make_unique<LookBack>(runtime_, std::string(fabric_.capabilities().backend), fleet_);
+    look_back_ = std::make_unique<LookBack>(runtime_, std::string(fabric_.capabilities().backend),
+                                            fleet_, [this] { epoch_.look(); });
   }
   epoch_.start();
   watch();
@@ -128,7 +127,6 @@ void FleetMember::entered() {
   watchers_.begin_epoch();
 }
 
-// The system may grant a moment later what it refuses now.
 void FleetMember::reach_for_others() {
   for (const Member& member : epoch_.epoch().members) {
     if (member.node == epoch_.self().node || peers_.contains(member.node)) continue;
@@ -139,19 +137,13 @@ void FleetMember::reach_for_others() {
     terms.page_bytes = epoch_.epoch().page_bytes;
     terms.epoch = [this] { return epoch_.tag(); };
     terms.fixed = epoch_.is_fixed();
-    auto made = MemberLink::create(runtime_, fabric_, gate_, fleet_.dialer(member.node), terms,
-                                   landing_, lease_ms_);
-    if (!made) {
-      warnings_.warn("cannot reach for another member: " + made.error().message);
-      continue;
-    }
-    peers_[member.node].peer = std::move(*made);
+    peers_[member.node].peer = std::make_unique<MemberLink>(
+        runtime_, fabric_, gate_, fleet_.dialer(member.node), terms, landing_, lease_ms_);
   }
 }
 
 // Every new link begins a fill: this node, or the other one, may have missed something.
 void FleetMember::watch() {
-  reach_for_others();
   std::erase_if(leaving_, [](const auto& peer) { return peer->reader().at_rest(); });
   for (auto& [node, known] : peers_) {
     known.peer->reader().advance();

@@ -9,7 +9,6 @@
 #include <unordered_set>
 #include <vector>
 
-#include "base/log.h"
 #include "base/runtime.h"
 #include "control/link.h"
 #include "node/fleet/backfill.h"
@@ -93,7 +92,6 @@ class FleetMember {
   PageStore& store_;
   const uint64_t lease_ms_;
   const Hooks hooks_;
-  WarningLimiter warnings_;
   const std::shared_ptr<FabricGate> gate_;  // of all links: members that leave are not waited for
   PoolLanding landing_;
   std::unique_ptr<Meeting> meeting_;     // until it has joined

@@ -15,12 +15,17 @@ constexpr size_t kMostLooks = kMaxFleetMembers;        // names that a peer may 
 
 }  // namespace
 
-LookBack::LookBack(Runtime& runtime, std::string backend, const Fleet& fleet)
-    : runtime_(runtime), backend_(std::move(backend)), fleet_(fleet) {}
+LookBack::LookBack(Runtime& runtime, std::string backend, const Fleet& fleet,
+                   std::function<void()> read_again)
+    : runtime_(runtime),
+      backend_(std::move(backend)),
+      fleet_(fleet),
+      read_again_(std::move(read_again)) {}
 
 Refusal LookBack::answer(NodeId node, uint64_t incarnation) {
   // A name that no process has registered is not dialled: whoever says hello may make up names.
   if (!fleet_.membership->has_address(node)) {
+    read_again_();
     return {Code::kUnavailable, "no process of this name is registered", {}};
   }
   if (looks_.size() >= kMostLooks && !looks_.contains(node)) looks_.clear();
@@ -28,6 +33,7 @@ Refusal LookBack::answer(NodeId node, uint64_t incarnation) {
   const uint64_t now = runtime_.clock().now_ns();
   if (look.begun_ns == 0 || look.incarnation != incarnation) {
     look.incarnation = incarnation;
+    look.read_again = false;
     look.said = {Code::kUnavailable, "this member has not reached it back yet", {}};
   }
   const bool reached = look.ended && look.said.code == Code::kOtherEpoch;
@@ -76,6 +82,9 @@ void LookBack::end(NodeId node, uint64_t begun_ns, const Result<Reply>& reply) {
   if (look == nullptr || look->ended) return;
   look->ended = true;
   look->said = judge(node, look->incarnation, reply);
+  // It may have begun anew elsewhere.
+  const bool may_be_elsewhere = look->said.code == Code::kUnavailable;
+  if (may_be_elsewhere && !std::exchange(look->read_again, true)) read_again_();
 }
 
 Refusal LookBack::judge(NodeId node, uint64_t incarnation, const Result<Reply>& reply) const {

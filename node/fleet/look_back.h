@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,8 +16,10 @@ namespace farpage {
 // a status, which a node answers whoever it is. On the runtime's thread.
 class LookBack {
  public:
-  // `fleet`: with a membership.
-  LookBack(Runtime& runtime, std::string backend, const Fleet& fleet);
+  // `fleet`: with a membership. `read_again` is called where the register may know a newer address
+  // than this node has read: with each hello of a name without one, and once where another one is.
+  LookBack(Runtime& runtime, std::string backend, const Fleet& fleet,
+           std::function<void()> read_again);
 
   // What its hello is refused with: kOtherEpoch once this node has reached that run; until then
   // kUnavailable, or kInvalid with what a person has to mend. Looks, unless it has just looked.
@@ -27,6 +30,7 @@ class LookBack {
     uint64_t incarnation = 0;
     uint64_t begun_ns = 0;
     bool ended = false;
+    bool read_again = false;
     Refusal said;
     std::shared_ptr<ControlLink> link;
   };
@@ -41,6 +45,7 @@ class LookBack {
   Runtime& runtime_;
   const std::string backend_;
   const Fleet& fleet_;
+  const std::function<void()> read_again_;
   std::map<NodeId, Look> looks_;
   std::shared_ptr<bool> alive_ =
       std::make_shared<bool>(true);  // outlived by callbacks that look at it

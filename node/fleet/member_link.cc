@@ -2,24 +2,28 @@
 
 namespace farpage {
 
-Result<std::unique_ptr<MemberLink>> MemberLink::create(Runtime& runtime, Fabric& fabric,
-                                                       std::shared_ptr<FabricGate> gate,
-                                                       ControlDialer& dialer,
-                                                       const HelloExpectations& terms,
-                                                       PoolLanding& landing, uint64_t patience_ms) {
+namespace {
+
+ClientOptions options_of_member(uint64_t patience_ms) {
   ClientOptions options;
   options.connect_ms = patience_ms;
   options.staging_bytes = 0;
   options.location_pages = 1;  // where a page lies is what the other member says
-  auto link =
-      std::make_shared<NodeSession>(options, runtime, fabric, std::move(gate), dialer, terms);
-  auto reader = PageReader::create(link, runtime, fabric, landing);
-  if (!reader) return tl::unexpected(reader.error());
-  auto peer = std::unique_ptr<MemberLink>(new MemberLink(
-      runtime, terms.peer, link, runtime.clock().now_ns() + patience_ms * kMillisecond));
-  peer->reader_ = std::move(*reader);
-  link->start();
-  return peer;
+  return options;
+}
+
+}  // namespace
+
+MemberLink::MemberLink(Runtime& runtime, Fabric& fabric, std::shared_ptr<FabricGate> gate,
+                       ControlDialer& dialer, const HelloExpectations& terms, PoolLanding& landing,
+                       uint64_t patience_ms)
+    : runtime_(runtime),
+      node_(terms.peer),
+      expected_ns_(runtime.clock().now_ns() + patience_ms * kMillisecond),
+      link_(std::make_shared<NodeSession>(options_of_member(patience_ms), runtime, fabric,
+                                          std::move(gate), dialer, terms)),
+      reader_(link_, runtime, fabric, landing) {
+  link_->start();
 }
 
 MemberLink::~MemberLink() {

@@ -15,11 +15,9 @@ class MemberLink {
  public:
   // A member that has not said hello for `patience_ms` is dialled again.
   // `gate`: the fabric's; what connects may outlive the link, and never what is behind the gate.
-  static Result<std::unique_ptr<MemberLink>> create(Runtime& runtime, Fabric& fabric,
-                                                    std::shared_ptr<FabricGate> gate,
-                                                    ControlDialer& dialer,
-                                                    const HelloExpectations& terms,
-                                                    PoolLanding& landing, uint64_t patience_ms);
+  MemberLink(Runtime& runtime, Fabric& fabric, std::shared_ptr<FabricGate> gate,
+             ControlDialer& dialer, const HelloExpectations& terms, PoolLanding& landing,
+             uint64_t patience_ms);
   ~MemberLink();
 
   NodeId node() const { return node_; }
@@ -36,19 +34,16 @@ class MemberLink {
 
   // `done` runs once, later; in the order of the calls for those that are answered.
   void call(Request request, ReplyCallback done);
-  PageReader& reader() { return *reader_; }
+  PageReader& reader() { return reader_; }
   // For a member that does not take this link for the newest one: a new one takes its place.
   void greet_again();
 
  private:
-  MemberLink(Runtime& runtime, NodeId node, std::shared_ptr<NodeSession> link, uint64_t expected_ns)
-      : runtime_(runtime), node_(node), expected_ns_(expected_ns), link_(std::move(link)) {}
-
   Runtime& runtime_;
   const NodeId node_;
   const uint64_t expected_ns_;  // by when it is reached, if it is there
   std::shared_ptr<NodeSession> link_;
-  std::unique_ptr<PageReader> reader_;
+  PageReader reader_;
 };
 
 }  // namespace farpage

@@ -15,6 +15,10 @@ constexpr uint64_t kMostLooksPerView = 64;  // whatever others tell
 constexpr uint64_t kMeetingLooksPerView = 32;
 constexpr uint64_t kPatiencesForTheSilent = 6;
 constexpr uint64_t kDriftFraction = 64;  // ε
+// Of members that hear of a later epoch: so many read the register at once, and the next ones then.
+constexpr uint64_t kReadersAtOnce = 16;
+constexpr uint64_t kReadersApartNs = 4 * kMillisecond;
+constexpr uint64_t kTurnsPerView = 8;  // all have had theirs within such a part of a view
 
 }  // namespace
 
@@ -91,11 +95,27 @@ void NodeEpoch::look_at(uint64_t time_ns) {
 }
 
 void NodeEpoch::look() {
-  if (is_fixed()) return;
+  if (!is_fixed()) look_in(turn_ns());
+}
+
+// Another node begins in each epoch.
+uint64_t NodeEpoch::turn_ns() const {
+  const uint64_t members = epoch_.members.size();
+  if (members <= kReadersAtOnce) return 0;
+  const uint64_t groups = (members - 1) / kReadersAtOnce;
+  const uint64_t group = (place_ + epoch_.number) % members / kReadersAtOnce;
+  return group * std::min(kReadersApartNs, fleet_.view_ns / kTurnsPerView / groups);
+}
+
+void NodeEpoch::look_in(uint64_t delay_ns) {
   if (reading_) {
-    look_again_ = true;
-  } else if (runtime_.clock().now_ns() < not_before_ns_) {
-    look_at(not_before_ns_);
+    again_in_ns_ = std::min(again_in_ns_.value_or(kNever), delay_ns);
+    return;
+  }
+  const uint64_t now = runtime_.clock().now_ns();
+  const uint64_t time_ns = std::max(now + delay_ns, not_before_ns_);
+  if (time_ns > now) {
+    look_at(time_ns);
   } else {
     read();
   }
@@ -103,7 +123,7 @@ void NodeEpoch::look() {
 
 void NodeEpoch::read() {
   reading_ = true;
-  look_again_ = false;
+  again_in_ns_.reset();
   due_ns_ = kNever;
   ++due_look_;
   const uint64_t sent = runtime_.clock().now_ns();
@@ -114,7 +134,9 @@ void NodeEpoch::read() {
         if (alive.expired()) return;
         reading_ = false;
         // Before what follows, which may end this run.
-        look_at(look_again_ ? not_before_ns_ : sent + fleet_.view_ns / kLooksPerView);
+        look_at(sent + fleet_.view_ns / kLooksPerView);
+        if (again_in_ns_)
+          look_at(std::max(not_before_ns_, runtime_.clock().now_ns() + *again_in_ns_));
         if (read) answered(sent, gap, *read);
       });
 }
@@ -191,7 +213,7 @@ void NodeEpoch::confirm() {
 // A step that failed for another reason than an epoch would fail again: it waits for the look that
 // is due in any case.
 void NodeEpoch::look_after(const Result<void>& written) {
-  if (written || written.error().code == Code::kAborted) look();
+  if (written || written.error().code == Code::kAborted) look_in(0);
 }
 
 // The state before the first epoch of a fleet.

@@ -38,7 +38,8 @@ class NodeEpoch {
             Hooks hooks);
   // With a register: begins to read it, and joins.
   void start();
-  // Somebody is in a later epoch: reads the register soon.
+  // Somebody is in a later epoch: reads the register soon. The members of a large fleet, which all
+  // hear of it within a moment, take turns.
   void look();
   // No page is left here that this node does not hold in epoch(): confirms the epoch (rule 8).
   void killed();
@@ -96,6 +97,8 @@ class NodeEpoch {
   void join(const RegisteredEpoch& read);
   bool has_met(const RegisteredEpoch& read);
   void read();
+  uint64_t turn_ns() const;
+  void look_in(uint64_t delay_ns);
   void look_at(uint64_t time_ns);
   void look_after(const Result<void>& written);
 
@@ -118,10 +121,10 @@ class NodeEpoch {
   bool all_confirmed_ = false;
   NodeId unconfirmed_ = 0;  // one of those that have not
   bool reading_ = false;
-  bool look_again_ = false;
-  uint64_t not_before_ns_ = 0;  // the next read
-  uint64_t due_ns_ = kNever;    // that there is a timer for
-  uint64_t due_look_ = 0;       // its number: a timer of another one was superseded
+  std::optional<uint64_t> again_in_ns_;  // a look that came during a read: so long after it
+  uint64_t not_before_ns_ = 0;           // the next read
+  uint64_t due_ns_ = kNever;             // that there is a timer for
+  uint64_t due_look_ = 0;                // its number: a timer of another one was superseded
   bool confirming_ = false;
   bool joining_ = false;
   uint64_t meeting_since_ns_ = 0;    // and have not met all yet; 0: it does not try

@@ -10,10 +10,11 @@
 namespace farpage {
 namespace {
 
-constexpr uint64_t kLookNs = 20 * kMicrosecond;    // at reads that are under way
-constexpr uint64_t kPathLookNs = kMillisecond;     // at a path that is not open yet
-constexpr uint64_t kReadPatienceNs = 3 * kSecond;  // with a path that opens late, or ends
-constexpr uint64_t kPollBytes = kMiB;              // before others have their turn
+constexpr uint64_t kLookNs = 20 * kMicrosecond;        // at reads that are under way
+constexpr uint64_t kPathLookNs = kMillisecond;         // at a path that is not open yet
+constexpr uint64_t kMemoryLookNs = 50 * kMillisecond;  // at a system that grants no memory
+constexpr uint64_t kReadPatienceNs = 3 * kSecond;      // with a path that opens late, or ends
+constexpr uint64_t kPollBytes = kMiB;                  // before others have their turn
 constexpr size_t kPollBatch = 16;
 
 }  // namespace
@@ -24,19 +25,9 @@ Result<PoolLanding> PoolLanding::create(Fabric& fabric, PageStore& store) {
   return PoolLanding{&store, std::move(*pool)};
 }
 
-Result<std::unique_ptr<PageReader>> PageReader::create(std::shared_ptr<NodeSession> link,
-                                                       Runtime& runtime, Fabric& fabric,
-                                                       PoolLanding& landing) {
-  auto reader = std::unique_ptr<PageReader>(new PageReader(std::move(link), runtime, landing));
-  auto region = fabric.register_local(
-      {reinterpret_cast<std::byte*>(reader->headers_.get()), sizeof(Headers)});
-  if (!region) return tl::unexpected(region.error());
-  reader->headers_region_ = std::move(*region);
-  return reader;
-}
-
-PageReader::PageReader(std::shared_ptr<NodeSession> link, Runtime& runtime, PoolLanding& landing)
-    : runtime_(runtime), landing_(landing), path_(std::move(link)) {}
+PageReader::PageReader(std::shared_ptr<NodeSession> link, Runtime& runtime, Fabric& fabric,
+                       PoolLanding& landing)
+    : runtime_(runtime), fabric_(fabric), landing_(landing), path_(std::move(link)) {}
 
 PageReader::~PageReader() {
   path_.finish();
@@ -78,10 +69,29 @@ void PageReader::pump() {
   }
   poll();
   if (path_.in_flight() > 0) return pump_in(kLookNs);
-  if (!queue_.empty()) pump_in(path_.is_open() ? kLookNs : kPathLookNs);
+  if (!queue_.empty()) pump_in(path_.is_open() && !places_.empty() ? kLookNs : kPathLookNs);
+}
+
+// False: the system grants no memory to lock. It may do so a moment later.
+bool PageReader::prepare(uint64_t now_ns) {
+  if (!places_.empty()) return true;
+  if (now_ns < prepare_at_ns_) return false;
+  auto headers = std::make_unique<Headers>();
+  auto region =
+      fabric_.register_local({reinterpret_cast<std::byte*>(headers.get()), sizeof(Headers)});
+  if (!region) {
+    prepare_at_ns_ = now_ns + kMemoryLookNs;
+    warnings_.warn("cannot read pages from another member: " + region.error().message);
+    return false;
+  }
+  headers_ = std::move(headers);
+  headers_region_ = std::move(*region);
+  places_.resize(kPlaces);
+  return true;
 }
 
 void PageReader::begin_reads(uint64_t now_ns) {
+  if (queue_.empty() || !prepare(now_ns)) return;
   const View& view = path_.view();
   reuse_ns_ = view.reuse_ns;
   const uint8_t operations = view.geometry.is_apart() ? 2 : 1;

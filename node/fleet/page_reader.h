@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/log.h"
 #include "control/messages.h"
 #include "node/store/page_store.h"
 #include "tier/link/read_path.h"
@@ -24,8 +25,9 @@ struct PoolLanding {
 };
 
 // Reads pages out of one other node's pool into taken slots of our own: the payload to its place,
-// the header beside the pool, for the page gets a header of our own. On the runtime's thread;
-// nothing blocks.
+// the header beside the pool, for the page gets a header of our own. The memory for headers comes
+// with the first read: of the other members of a large fleet, most are read from much later. On the
+// runtime's thread; nothing blocks.
 class PageReader {
  public:
   struct Landed {
@@ -34,12 +36,12 @@ class PageReader {
   };
   // kOk: the slot holds, whole, the page that was named. kNotFound: the other node has it no more.
   // kAborted: what landed is wrong. kUnavailable, kTimeout: for three seconds it was not reached,
-  // or too slow. kInvalid: there can be no such page.
+  // or too slow, or the system granted no memory to lock. kInvalid: there can be no such page.
   using Done = std::function<void(Code, const Landed&)>;
 
-  static Result<std::unique_ptr<PageReader>> create(std::shared_ptr<NodeSession> link,
-                                                    Runtime& runtime, Fabric& fabric,
-                                                    PoolLanding& landing);
+  // `fabric` and `landing` outlive it.
+  PageReader(std::shared_ptr<NodeSession> link, Runtime& runtime, Fabric& fabric,
+             PoolLanding& landing);
   // Reads under way call nothing back. Waits until nothing lands in the pool any more: a later run
   // may take the same memory (PoolHandoff).
   ~PageReader();
@@ -72,9 +74,9 @@ class PageReader {
   static constexpr size_t kPlaces = 64;
   using Headers = std::array<PageHeader, kPlaces>;
 
-  PageReader(std::shared_ptr<NodeSession> link, Runtime& runtime, PoolLanding& landing);
   void pump();
   void pump_in(uint64_t delay_ns);
+  bool prepare(uint64_t now_ns);
   void begin_reads(uint64_t now_ns);
   void write_operations(const Read& read, size_t place);
   Operation& write_operation(const RemoteRegion& remote, uint64_t offset);
@@ -85,16 +87,19 @@ class PageReader {
   Code judge(const Place& place, const PageHeader& found, uint64_t now_ns, Landed& landed) const;
 
   Runtime& runtime_;
+  Fabric& fabric_;
   PoolLanding& landing_;
-  std::unique_ptr<Headers> headers_ = std::make_unique<Headers>();
+  std::unique_ptr<Headers> headers_;
   Region headers_region_;
-  ReadPath path_;  // after the memory that it lands in
-  std::vector<Place> places_{kPlaces};
+  ReadPath path_;              // after the memory that it lands in
+  std::vector<Place> places_;  // empty: nothing was read yet
+  uint64_t prepare_at_ns_ = 0;
   std::deque<Read> queue_;
   uint64_t last_tag_ = 0;
   uint64_t reuse_ns_ = 0;  // `read_window` of the node that is read
   bool pumping_ = false;
   bool ended_ = false;
+  WarningLimiter warnings_;
   std::shared_ptr<bool> alive_ =
       std::make_shared<bool>(true);  // outlived by timers that look at it
 };

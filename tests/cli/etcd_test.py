@@ -83,6 +83,31 @@ class EtcdTest(EtcdFleet, Counts, Case):
         self.assertNotEqual(self.status(nodes["b"])["incarnation"], incarnation)
         self.assertTrue(wait_until(lambda: sum(self.live(nodes).values()) == 600, 60), self.live(nodes))
 
+    def test_nodes_read_what_was_written_and_not_everything(self):
+        """As in a large fleet while its members confirm an epoch, one after the other."""
+        etcd = Etcd(self)
+        self.start_fleet(etcd)
+        others = [f"/farpage/farpage/confirmed/{number:016x}" for number in range(1, 2001)]
+        for first in range(0, len(others), 100):
+            etcd.put(others[first:first + 100], "1")
+        self.assertTrue(wait_until(lambda: self.has_read_all(etcd)))
+        before, writes, begun = etcd.sent_bytes(), 0, time.monotonic()
+        while time.monotonic() - begun < 2 * PACE.lease_ms / 1000 or writes < 100:
+            etcd.put([others[writes % len(others)]], "1")
+            writes += 1
+        # The nodes read some twenty times a second, and a read of all has over 100 KB.
+        sent, seconds = etcd.sent_bytes() - before, time.monotonic() - begun
+        self.assertLess(sent, 500_000 * seconds + 500 * writes)
+        self.assertEqual(self.members(etcd), 3)
+
+    def has_read_all(self, etcd):
+        """Nothing was sent for a while but what finds nothing new."""
+        before, end = etcd.sent_bytes(), time.monotonic() + PACE.lease_ms / 1000
+        while time.monotonic() < end:
+            if etcd.sent_bytes() - before > 50_000:
+                return False
+        return True
+
     def test_etcd_gone_and_back(self):
         etcd = Etcd(self)
         self.start_fleet(etcd)

@@ -302,7 +302,7 @@ TEST(EtcdClient, WatchTellsUntilItIsCanceled) {
   int opened = 0;
   int changed = 0;
   const Error ended = client.watch(
-      in(kLongNs), [&] { ++opened; }, [&] { ++changed; });
+      "/a", in(kLongNs), [&] { ++opened; }, [&] { ++changed; });
   EXPECT_EQ(ended.code, Code::kAborted);
   EXPECT_EQ(opened, 1);
   EXPECT_EQ(changed, 1);
@@ -317,7 +317,7 @@ TEST(EtcdClient, WatchThatIsNoneEnds) {
     ScriptedEtcd etcd([&](const auto&) { return text; });
     Client client(access_to({&etcd}));
     const Error ended = client.watch(
-        in(kLongNs), [] {}, [] {});
+        "/a", in(kLongNs), [] {}, [] {});
     EXPECT_NE(ended.code, Code::kOk);
   }
 }
@@ -333,7 +333,7 @@ TEST(EtcdClient, StopEndsWhatIsUnderWay) {
   std::thread call([&] { EXPECT_FALSE(client.run({}, in(kLongNs * 100))); });
   std::thread watch([&] {
     client.watch(
-        in(kLongNs * 100), [] {}, [] {});
+        "/a", in(kLongNs * 100), [] {}, [] {});
   });
   while (asked < 2) std::this_thread::yield();
   client.stop();

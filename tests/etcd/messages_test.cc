@@ -23,6 +23,18 @@ constexpr const char* kDidNotHold =
     R"({"header":{"cluster_id":"324952591200643719","member_id":"3319814642761637952",)"
     R"("revision":"4","raft_term":"2"}})";
 
+// A range of two keys, of which one was written after revision 2; and none after 3, of a
+// transaction whose condition did not hold.
+constexpr const char* kOneAfter =
+    R"({"header":{"cluster_id":"324952591200643719","member_id":"3319814642761637952",)"
+    R"("revision":"3","raft_term":"2"},"succeeded":true,"responses":[{"response_range":{)"
+    R"("header":{"revision":"3"},"kvs":[{"key":"L2EvYw==","create_revision":"3",)"
+    R"("mod_revision":"3","version":"1","value":"eA=="}],"count":"2"}}]})";
+constexpr const char* kNoneAfter =
+    R"({"header":{"cluster_id":"324952591200643719","member_id":"3319814642761637952",)"
+    R"("revision":"3","raft_term":"2"},"responses":[{"response_range":{)"
+    R"("header":{"revision":"3"},"count":"2"}}]})";
+
 constexpr const char* kGranted =
     R"({"header":{"cluster_id":"324952591200643719","member_id":"3319814642761637952",)"
     R"("revision":"1","raft_term":"2"},"ID":"2324035548893671429","TTL":"5"})";
@@ -61,14 +73,14 @@ TEST(EtcdMessages, TransactionIsInTheGatewaysJson) {
   Transaction asked;
   asked.conditions = {{"/a/b", 6}, {"/n", 0}};
   asked.operations = {{Kind::kGet, "/a/b"},
-                      {Kind::kGetAll, "/a/"},
+                      {.kind = Kind::kGetAll, .key = "/a/", .after = 8},
                       {Kind::kPut, "/a/c", "x", 77},
                       {Kind::kErase, "/a/d"}};
   EXPECT_EQ(encode(asked),
             R"({"compare":[{"key":"L2EvYg==","target":"MOD","result":"EQUAL","mod_revision":"6"},)"
             R"({"key":"L24=","target":"MOD","result":"EQUAL","mod_revision":"0"}],)"
             R"("success":[{"request_range":{"key":"L2EvYg=="}},)"
-            R"({"request_range":{"key":"L2Ev","range_end":"L2Ew"}},)"
+            R"({"request_range":{"key":"L2Ev","range_end":"L2Ew","min_mod_revision":"9"}},)"
             R"({"request_put":{"key":"L2EvYw==","value":"eA==","lease":"77"}},)"
             R"({"request_delete_range":{"key":"L2EvZA=="}}]})");
 }
@@ -86,6 +98,35 @@ TEST(EtcdMessages, AnswerOfARealEtcdIsRead) {
   EXPECT_EQ(reply->found[0][0].mod_revision, 3u);
   EXPECT_EQ(reply->found[0][0].lease, 2324035548893671431u);
   EXPECT_TRUE(reply->found[1].empty());
+  EXPECT_EQ(reply->counts, (std::vector<uint64_t>{1, 0}));
+}
+
+TEST(EtcdMessages, CountIsOfAllKeysWheneverTheyWereWritten) {
+  Transaction asked;
+  asked.operations = {{.kind = Kind::kGetAll, .key = "/a/", .after = 2}};
+  const auto one = decode_transaction(asked, kOneAfter);
+  ASSERT_TRUE(one) << one.error().message;
+  ASSERT_EQ(one->found[0].size(), 1u);
+  EXPECT_EQ(one->found[0][0].key, "/a/c");
+  EXPECT_EQ(one->counts, std::vector<uint64_t>{2});
+}
+
+TEST(EtcdMessages, OtherOperationsHappenWhereTheConditionDoesNotHold) {
+  Transaction asked;
+  asked.conditions = {{"/a/b", 9}};
+  asked.operations = {{Kind::kGet, "/a/"}, {Kind::kGet, "/b"}};
+  asked.otherwise = {{.kind = Kind::kGetAll, .key = "/a/", .after = 3}};
+  EXPECT_NE(encode(asked).find(R"("failure":[{"request_range":{"key":"L2Ev","range_end":"L2Ew",)"
+                               R"("min_mod_revision":"4"}}])"),
+            std::string::npos);
+  const auto none = decode_transaction(asked, kNoneAfter);
+  ASSERT_TRUE(none) << none.error().message;
+  EXPECT_FALSE(none->held);
+  ASSERT_EQ(none->found.size(), 1u);
+  EXPECT_TRUE(none->found[0].empty());
+  EXPECT_EQ(none->counts, std::vector<uint64_t>{2});
+  asked.otherwise.clear();
+  EXPECT_EQ(decode_transaction(asked, kNoneAfter).error().code, Code::kProtocol);
 }
 
 TEST(EtcdMessages, ConditionThatDidNotHoldIsNoError) {

@@ -108,6 +108,69 @@ TEST(EtcdRecords, RecordsOfAnotherReleaseAreRefusedWithBothVersions) {
   }
 }
 
+TEST(EtcdRecords, ChangesAreThoseOfTheEpochThatIsKnown) {
+  auto known = decode_fleet(kPrefix, reply_of_all());
+  ASSERT_TRUE(known);
+  known->revision = 12;
+  const Transaction asked = read_changes(kPrefix, *known);
+  ASSERT_EQ(asked.conditions.size(), 1u);
+  EXPECT_EQ(asked.conditions[0].key, epoch_key(kPrefix));
+  EXPECT_EQ(asked.conditions[0].mod_revision, 9u);
+  ASSERT_EQ(asked.operations.size(), 4u);
+  EXPECT_EQ(asked.operations[0].key, terms_key(kPrefix));
+  EXPECT_EQ(asked.operations[0].after, 0u);
+  for (size_t i = 1; i < 4; ++i) EXPECT_EQ(asked.operations[i].after, 12u);
+  ASSERT_EQ(asked.otherwise.size(), 5u);
+  EXPECT_EQ(asked.otherwise[4].key, epoch_key(kPrefix));
+  EXPECT_EQ(asked.otherwise[4].after, 0u);
+
+  const TransactionReply all = reply_of_all();
+  TransactionReply reply;
+  reply.held = true;
+  reply.header.revision = 14;
+  reply.found = {all.found[0],
+                 {{confirmed_key(kPrefix, node_id("b")), "12", 13, 0}},
+                 {{node_key(kPrefix, "b"), R"({"address":"tcp://b:1","owner":"1"})", 14, 5}},
+                 {}};
+  reply.counts = {1, 2, 2, 1};
+  const auto now = apply_changes(kPrefix, *known, reply);
+  ASSERT_TRUE(now) << now.error().message;
+  EXPECT_EQ(now->revision, 14u);
+  EXPECT_EQ(now->registered.confirmed.size(), 2u);
+  EXPECT_EQ(now->registered.silent, std::vector<NodeId>{node_id("c")});
+  ASSERT_EQ(now->nodes.size(), 2u);
+  EXPECT_EQ(now->nodes[1].name, "b");
+  // Another number of keys than that of those that are known now.
+  for (const std::vector<uint64_t>& counts :
+       {std::vector<uint64_t>{1, 1, 2, 1}, {1, 2, 1, 1}, {1, 2, 2, 0}, {1, 3, 2, 1}}) {
+    reply.counts = counts;
+    EXPECT_EQ(apply_changes(kPrefix, *known, reply).error().code, Code::kAborted);
+  }
+  reply.counts.pop_back();
+  EXPECT_EQ(apply_changes(kPrefix, *known, reply).error().code, Code::kProtocol);
+}
+
+TEST(EtcdRecords, AnotherEpochComesWithTheChanges) {
+  const auto known = decode_fleet(kPrefix, reply_of_all());
+  ASSERT_TRUE(known);
+  Epoch next = epoch_of_two();
+  next.number = 13;
+  TransactionReply reply;
+  reply.found = {reply_of_all().found[0],
+                 {{confirmed_key(kPrefix, node_id("b")), "13", 13, 0}},
+                 {},
+                 {},
+                 {{epoch_key(kPrefix), encode(next), 12, 0}}};
+  reply.counts = {1, 2, 1, 1, 1};
+  const auto now = apply_changes(kPrefix, *known, reply);
+  ASSERT_TRUE(now) << now.error().message;
+  EXPECT_EQ(now->registered.epoch, next);
+  EXPECT_EQ(now->epoch_revision, 12u);
+  EXPECT_EQ(now->registered.confirmed, std::vector<NodeId>{node_id("b")}) << "a's is of 12";
+  reply.found[4].clear();
+  EXPECT_EQ(apply_changes(kPrefix, *known, reply).error().code, Code::kAborted);
+}
+
 TEST(EtcdRecords, HalfARecordIsRefused) {
   const std::string whole = encode(epoch_of_two());
   for (size_t bytes = 0; bytes < whole.size(); ++bytes) {

@@ -31,8 +31,9 @@ class FleetOfTwo {
     access.endpoints = {etcd_.endpoint()};
     access.prefix = kPrefix;
     client_.emplace(std::move(access));
+    reader_.emplace(*client_);
     auto begun = Registration::begin(
-        *client_, {{"a", "tcp://127.0.0.1:1", 5, 0}, kTerms, kTtlS, kSecond, hooks()});
+        *reader_, {{"a", "tcp://127.0.0.1:1", 5, 0}, kTerms, kTtlS, kSecond, hooks()});
     FARPAGE_CHECK(begun.has_value());
     registration_ = std::move(*begun);
   }
@@ -67,6 +68,11 @@ class FleetOfTwo {
     const std::lock_guard lock(mutex_);
     return erases_former_word_;
   }
+  // Of its own record, as this node has written it.
+  int own_revision() {
+    const std::lock_guard lock(mutex_);
+    return own_revision_;
+  }
   // What was written to the epoch's key; empty: nothing was.
   std::string epoch_written() {
     const std::lock_guard lock(mutex_);
@@ -82,8 +88,9 @@ class FleetOfTwo {
   static Registration::Hooks hooks() {
     return {[](const std::string&) {}, [](bool) {}};
   }
-  static std::string range(const std::string& entries) {
-    return R"({"response_range":{"kvs":[)" + entries + "]}}";
+  static std::string range(const std::string& entries, int count = 0) {
+    return R"({"response_range":{"kvs":[)" + entries + R"(],"count":")" + std::to_string(count) +
+           "\"}}";
   }
   static std::string entry(const std::string& key, const std::string& value, int revision,
                            int lease) {
@@ -91,10 +98,12 @@ class FleetOfTwo {
            R"(","mod_revision":")" + std::to_string(revision) + R"(","lease":")" +
            std::to_string(lease) + "\"}";
   }
-  static std::string transaction(const std::string& responses) {
-    return ScriptedEtcd::ok(R"({"header":{"cluster_id":"1","revision":"50"},"succeeded":true,)"
-                            R"("responses":[)" +
-                            responses + "]}");
+  // As if somebody wrote between any two of them, another epoch too.
+  std::string transaction(const std::string& responses) {
+    return ScriptedEtcd::ok(header() + R"("succeeded":true,"responses":[)" + responses + "]}");
+  }
+  std::string header() {
+    return R"({"header":{"cluster_id":"1","revision":")" + std::to_string(++revision_) + "\"},";
   }
 
   std::string answer(const ScriptedEtcd::Request& request) {
@@ -113,6 +122,7 @@ class FleetOfTwo {
     }
     if (request.body.find(R"("request_put":{"key":")" + encoded("nodes/a")) != std::string::npos) {
       enrolled_ = true;
+      own_revision_ = revision_ + 1;
       const std::string own = R"("request_delete_range":{"key":")" + encoded(own_away_);
       erases_former_word_ = request.body.find(own) != std::string::npos;
       return transaction(
@@ -135,19 +145,29 @@ class FleetOfTwo {
       }
       return transaction(range(said));
     }
+    const std::string terms = range(entry("terms", encode(kTerms), 1, 0), 1);
+    if (request.body.find(encoded("epoch")) == std::string::npos) return transaction(terms);
     const Epoch epoch = {4, members_.size() > 1 ? 2u : 1u, 0, 4096, members_};
     std::string nodes = entry("nodes/b", encode(NodeRecord{"b", "tcp://127.0.0.1:2", 6}), 3, 8);
     if (enrolled_) {
-      nodes += "," + entry("nodes/a", encode(NodeRecord{"a", "tcp://127.0.0.1:1", 5}), 50, 9);
+      nodes +=
+          "," + entry("nodes/a", encode(NodeRecord{"a", "tcp://127.0.0.1:1", 5}), own_revision_, 9);
     }
-    return transaction(range(entry("terms", encode(kTerms), 1, 0)) + "," +
-                       range(entry("epoch", encode(epoch), 60, 0)) + "," + range("") + "," +
-                       range(nodes) + "," + range(""));
+    const std::string members = range(entry("epoch", encode(epoch), 60, 0), 1);
+    const std::string of_nodes =
+        range("") + "," + range(nodes, enrolled_ ? 2 : 1) + "," + range("");
+    if (request.body.find("min_mod_revision") == std::string::npos) {
+      return transaction(terms + "," + members + "," + of_nodes);
+    }
+    return ScriptedEtcd::ok(header() + R"("responses":[)" + terms + "," + of_nodes + "," + members +
+                            "]}");
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Member> members_;
+  int revision_ = 49;
+  int own_revision_ = 0;  // of this node's record
   bool enrolled_ = false;
   bool erases_former_word_ = false;
   int rounds_ = 0;
@@ -156,6 +176,7 @@ class FleetOfTwo {
   AwayRecord others_away_;
   ScriptedEtcd etcd_{[this](const auto& request) { return answer(request); }};
   std::optional<Client> client_;
+  std::optional<FleetReader> reader_;
   std::unique_ptr<Registration> registration_;
 };
 
@@ -172,7 +193,8 @@ TEST(Registration, ItsRunBeforeIsLeftOutIfTheNextHasNotJoinedForALease) {
   EXPECT_THAT(written, HasSubstr(FleetOfTwo::encoded("epoch") +
                                  R"(","target":"MOD","result":"EQUAL","mod_revision":"60")"));
   EXPECT_THAT(written, HasSubstr(FleetOfTwo::encoded("nodes/a") +
-                                 R"(","target":"MOD","result":"EQUAL","mod_revision":"50")"));
+                                 R"(","target":"MOD","result":"EQUAL","mod_revision":")" +
+                                 std::to_string(fleet.own_revision()) + "\""));
 }
 
 TEST(Registration, RunThatHasJoinedStays) {

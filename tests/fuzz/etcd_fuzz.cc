@@ -1,5 +1,6 @@
 // Answers of an etcd, or of any server in its place. The first byte chooses which answer it is
 // taken for.
+#include <algorithm>
 #include <string_view>
 
 #include "base/check.h"
@@ -21,6 +22,24 @@ void read_fleet_from(std::string_view text) {
   const Epoch& epoch = fleet->registered.epoch;
   if (fleet->epoch_revision != 0) FARPAGE_CHECK(validate(epoch).has_value());
   if (fleet->epoch_revision == 0) FARPAGE_CHECK(epoch.number == 0);
+}
+
+// What is known afterwards is a fleet as it may stand in etcd.
+void read_changes_from(std::string_view text) {
+  const std::string prefix = "/farpage/x/";
+  FleetRecord known;
+  known.revision = 5;
+  known.terms = Terms{2000, 4096, 2, 0, 7};
+  const auto reply = decode_transaction(read_changes(prefix, known), text);
+  if (!reply) return;
+  const auto fleet = apply_changes(prefix, known, *reply);
+  if (!fleet) {
+    FARPAGE_CHECK(!fleet.error().message.empty());
+    return;
+  }
+  FARPAGE_CHECK(fleet->terms == known.terms);
+  FARPAGE_CHECK(std::ranges::is_sorted(fleet->nodes, {}, &NodeRecord::name));
+  if (fleet->epoch_revision != 0) FARPAGE_CHECK(validate(fleet->registered.epoch).has_value());
 }
 
 // A record, as it stands in etcd.
@@ -79,6 +98,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
       break;
     case '9':
       read_record(3, text);
+      break;
+    case 'a':
+      read_changes_from(text);
       break;
     default:
       break;

@@ -1,5 +1,6 @@
 """A real etcd, of one member or three, for a Case."""
 
+import base64
 import json
 import shutil
 import signal
@@ -87,6 +88,19 @@ class Etcd:
             f"{self.members[member].url}/v3/{path}", json.dumps(body).encode(), {"Authorization": token} if token else {})
         with urllib.request.urlopen(request, timeout=10) as response:
             return json.load(response)
+
+    def put(self, keys, value):
+        """In one transaction."""
+        puts = [{"key": base64.b64encode(key.encode()).decode(), "value": base64.b64encode(value.encode()).decode()} for key in keys]
+        self.ask("kv/txn", {"success": [{"request_put": put} for put in puts]})
+
+    def sent_bytes(self, member=0):
+        """To all clients, in gRPC."""
+        with urllib.request.urlopen(f"{self.members[member].url}/metrics", timeout=10) as response:
+            for line in response.read().decode().splitlines():
+                if line.startswith("etcd_network_client_grpc_sent_bytes_total "):
+                    return float(line.split()[1])
+        raise AssertionError("etcd does not count what it sends")
 
     def control(self, *words, environment=None):
         """etcdctl; what it prints."""

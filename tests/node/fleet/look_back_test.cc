@@ -82,7 +82,8 @@ class LookBackTest : public testing::Test {
   DialledNode node_{world_};
   OneAddress membership_;
   Fleet fleet_;
-  LookBack look_back_{world_, "tcp", fleet_};
+  int reads_ = 0;
+  LookBack look_back_{world_, "tcp", fleet_, [this] { ++reads_; }};
 };
 
 TEST_F(LookBackTest, SaysThatItHasNotLookedYetUntilItHas) {
@@ -149,6 +150,24 @@ TEST_F(LookBackTest, NameThatNoProcessHasRegisteredIsNotDialled) {
   }
   EXPECT_EQ(node_.dials, 0);
   EXPECT_EQ(answer().code, Code::kOtherEpoch);
+}
+
+// The register tells of new epochs alone, and not of processes that begin.
+TEST_F(LookBackTest, RegisterIsReadAgainForAnAddressThatIsUnknownOrWrong) {
+  EXPECT_EQ(answer().code, Code::kOtherEpoch);
+  EXPECT_EQ(reads_, 0);
+  (void)look_back_.answer(kNode + 1, kIncarnation);
+  EXPECT_EQ(reads_, 1);
+  node_.status.incarnation = kIncarnation + 2;  // another run is where this one was
+  for (int i = 0; i < 3; ++i) {
+    (void)look_back_.answer(kNode, kIncarnation + 1);
+    world_.run_until(world_.now_ns() + kSecond);
+    EXPECT_EQ(reads_, 2) << "once for a run";
+  }
+  node_.status.backend = "shm";  // what a person has to mend is not in the register
+  (void)look_back_.answer(kNode, kIncarnation + 2);
+  world_.run_until(world_.now_ns() + kSecond);
+  EXPECT_EQ(reads_, 2);
 }
 
 }  // namespace

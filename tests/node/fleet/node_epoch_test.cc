@@ -43,6 +43,87 @@ struct World {
   void run_for(uint64_t duration_ns) { world.run_until(world.now_ns() + duration_ns); }
 };
 
+// How long after a hint each of these members reads the register, in an epoch of this number.
+std::vector<uint64_t> turns_ns(uint64_t members, uint64_t epoch, uint64_t view_ns = kView) {
+  std::vector<uint64_t> turns;
+  for (uint64_t self = 1; self <= members; ++self) {
+    sim::World world{1};
+    sim::SimFabric machine{world, {}};
+    OneRegister epochs{world, {epoch, 1, 1, 512, {}}};
+    for (uint64_t node = 1; node <= members; ++node) {
+      epochs.current.epoch.members.push_back({node, 1, false, static_cast<uint16_t>(node - 1)});
+      epochs.current.confirmed.push_back(node);
+    }
+    Fleet fleet;
+    fleet.epochs = &epochs;
+    fleet.view_ns = view_ns;
+    NodeEpoch node(machine.runtime(), fleet, {self, 1, false, 0}, 512,
+                   {[&] { node.killed(); }, [] {}});
+    node.start();
+    world.run_until(world.now_ns() + view_ns / 16);  // the next read is not due yet
+    const int reads = epochs.reads;
+    const uint64_t hinted_ns = world.now_ns();
+    node.look();
+    while (epochs.reads == reads) world.run_until(world.now_ns() + 10 * kMicrosecond);
+    turns.push_back(world.now_ns() - hinted_ns);
+  }
+  return turns;
+}
+
+TEST(NodeEpoch, MembersOfASmallFleetReadAtOnceWhenTheyHearOfAnEpoch) {
+  for (const uint64_t turn : turns_ns(16, 3)) EXPECT_LE(turn, 10 * kMicrosecond);
+}
+
+// Each tells all others as soon as it is in an epoch: without turns they would all ask at once.
+TEST(NodeEpoch, MembersOfALargeFleetReadInTurns) {
+  constexpr uint64_t kMembers = 64;
+  constexpr uint64_t kLongView = 16 * kSecond;
+  std::vector<uint64_t> turns = turns_ns(kMembers, 3, kLongView);
+  const uint64_t first = turns[0];
+  std::ranges::sort(turns);
+  for (size_t i = 0; i < kMembers; ++i) {
+    EXPECT_NEAR(turns[i], i / 16 * 4 * kMillisecond, 10 * kMicrosecond);
+  }
+  EXPECT_NE(turns_ns(kMembers, 3 + 16, kLongView)[0], first) << "another epoch, another turn";
+}
+
+// Whatever the fleet's size, and before the next read is due in any case.
+TEST(NodeEpoch, TurnsTakeAnEighthOfAViewAtMost) {
+  const std::vector<uint64_t> turns = turns_ns(256, 3, 80 * kMillisecond);
+  EXPECT_LE(std::ranges::max(turns), 80 * kMillisecond / 8 + 10 * kMicrosecond);
+  EXPECT_GE(std::ranges::max(turns), 80 * kMillisecond / 10);
+}
+
+// A hint brings the next read earlier, and never later: views of a large fleet must not end because
+// its register is slow and somebody is in a later epoch.
+TEST(NodeEpoch, HintDuringASlowReadDoesNotPutOffTheNextOne) {
+  constexpr uint64_t kMembers = 64;
+  for (const bool is_hinted : {false, true}) {
+    sim::World world{1};
+    sim::SimFabric machine{world, {}};
+    OneRegister epochs{world, {1, 1, 1, 512, {}}};
+    for (uint64_t node = 1; node <= kMembers; ++node) {
+      epochs.current.epoch.members.push_back({node, 1, false, static_cast<uint16_t>(node - 1)});
+    }
+    Fleet fleet;
+    fleet.epochs = &epochs;
+    fleet.view_ns = kView;
+    NodeEpoch node(machine.runtime(), fleet, {kMembers - 1, 1, false, 0}, 512,
+                   {[&] { node.killed(); }, [] {}});  // the last turn
+    node.start();
+    world.run_until(world.now_ns() + kView);
+    const int reads = epochs.reads;
+    epochs.takes_ns = 45 * kView / 100;
+    while (epochs.reads == reads) world.run_until(world.now_ns() + 10 * kMicrosecond);
+    if (is_hinted) node.look();
+    const uint64_t begun_ns = world.now_ns();
+    while (epochs.reads == reads + 1) world.run_until(world.now_ns() + 10 * kMicrosecond);
+    EXPECT_LE(world.now_ns() - begun_ns, epochs.takes_ns + 20 * kMicrosecond) << is_hinted;
+    world.run_until(world.now_ns() + epochs.takes_ns - kMicrosecond);
+    EXPECT_TRUE(node.view_valid(world.now_ns())) << is_hinted;
+  }
+}
+
 // Rule 8, however many looks at the register come meanwhile.
 TEST(NodeEpoch, ConfirmsOnceNoPageIsLeftThatIsNotItsOwn) {
   World at;

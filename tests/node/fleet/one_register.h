@@ -8,13 +8,13 @@
 
 namespace farpage {
 
-// A register in a test's own hands: it answers a millisecond later, or not at all.
+// A register in a test's own hands: it answers a moment later, or not at all.
 class OneRegister final : public EpochRegister {
  public:
   OneRegister(sim::World& world, Epoch first) : world_(world) { current.epoch = std::move(first); }
   void read(std::function<void(Result<RegisteredEpoch>)> done) override {
     ++reads;
-    world_.after(kMillisecond, [this, done = std::move(done)] {
+    world_.after(takes_ns, [this, done = std::move(done)] {
       done(answers ? Result<RegisteredEpoch>(current) : fail(Code::kTimeout, "no answer"));
     });
   }
@@ -32,6 +32,7 @@ class OneRegister final : public EpochRegister {
   }
 
   RegisteredEpoch current;
+  uint64_t takes_ns = kMillisecond;  // a read
   bool answers = true;
   bool refuses = false;  // to write
   int reads = 0;
