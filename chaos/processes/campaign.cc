@@ -18,6 +18,7 @@
 #include "chaos/processes/fleet.h"
 #include "chaos/processes/kept_pages.h"
 #include "chaos/processes/probe.h"
+#include "chaos/processes/view_watch.h"
 #include "chaos/report_parts.h"
 #include "report/watchdog.h"
 
@@ -75,11 +76,14 @@ class Campaign {
       Watchdog watchdog;
       settle();
       for (auto& engine : engines_) engine->start();
+      ViewWatch views(views_of_clients());
       for (const Round& round : draw_plan(result_.options.plan)) {
         if (!goes_on()) break;
         attack(round);
       }
       if (result_.options.outage_s > 0 && goes_on()) suffer_outage();
+      views.stop();
+      result_.without_view_ns = views.longest_ns();
       end_engines();
       watchdog.stop();
       result_.delay_most_ns = watchdog.most_ns();
@@ -133,6 +137,14 @@ class Campaign {
       }
     }
     return {};
+  }
+
+  std::vector<std::function<bool()>> views_of_clients() const {
+    std::vector<std::function<bool()>> views = {[this] { return prober_->has_view(); }};
+    for (const auto& engine : engines_) {
+      views.push_back([at = engine.get()] { return at->has_view(); });
+    }
+    return views;
   }
 
   // Lets time pass, and looks after the processes.

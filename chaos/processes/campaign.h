@@ -65,7 +65,8 @@ struct CampaignResult {
   std::vector<double> parted_s;
   std::vector<double> settle_s;  // from a round's last disturbance until all was well
   std::vector<uint64_t> lateness_ns;
-  uint64_t delay_most_ns = 0;  // the watchdog's
+  uint64_t without_view_ns = 0;  // of a client, the longest
+  uint64_t delay_most_ns = 0;    // the watchdog's
   double delay_p99_ns = 0;
   double outage_s = 0;                   // that etcd was gone for at the end
   std::optional<double> full_service_s;  // from its first answer until every key was put and read

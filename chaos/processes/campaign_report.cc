@@ -96,6 +96,7 @@ boost::json::object campaign_json(const CampaignResult& result, const std::strin
       {"settle", spread(result.settle_s)},
       {"after_deadline", result.lateness_ns.size()},
       {"after_deadline_max_ms", most_late_ms(result)},
+      {"without_view_max_ms", static_cast<double>(result.without_view_ns) / kMillisecond},
       {"watchdog_delay_max_ms", static_cast<double>(result.delay_most_ns) / kMillisecond},
       {"watchdog_delay_p99_ms", result.delay_p99_ns / kMillisecond},
   };
@@ -142,9 +143,10 @@ std::string campaign_table(const CampaignResult& result) {
   }
   text += fmt::format(
       "{} ended after their deadline, by {:.3f} ms at most; the watchdog was late by {:.3f} ms at "
-      "most\n\n",
+      "most; a client had no view for {:.3f} ms at most\n\n",
       result.lateness_ns.size(), most_late_ms(result),
-      static_cast<double>(result.delay_most_ns) / kMillisecond);
+      static_cast<double>(result.delay_most_ns) / kMillisecond,
+      static_cast<double>(result.without_view_ns) / kMillisecond);
   text += kind_rows({kKindNames, result.injected, result.felt, "felt", 8}) + '\n';
   text += finding_rows(kKnowable, count_by_kind(result.findings));
   if (result.holds()) return text;

@@ -75,6 +75,7 @@ class Engine {
 
   const std::string& name() const { return name_; }
   const Counts& counts() const { return counts_; }
+  bool has_view() const { return client_->reachable(); }               // thread-safe
   const std::vector<Lateness>& lateness() const { return lateness_; }  // once it has stopped
 
  private:

@@ -48,6 +48,7 @@ class ProcessesTest(Case):
         self.assertEqual(answer["disturbances"], 12)
         self.assertEqual(answer["killed_to_all_served"]["samples"], 1)
         self.assertGreater(answer["outage_s"], 3.9)
+        self.assertGreater(answer["without_view_max_ms"], 1000)  # a lease lasts half a second
         self.assertIsNotNone(answer["full_service_s"])
 
     def test_nothing_is_found_over_shm(self):
