@@ -84,7 +84,7 @@ Result<void> ScaleOptions::validate() const {
     return fail(Code::kInvalid,
                 fmt::format("--{} is {}: choose {} to {}", name, value, least, most));
   };
-  return in_range("nodes", nodes, 8, kMaxMembers)
+  return in_range("nodes", nodes, 8, kMaxMembers - 1)  // one more joins
       .and_then([&] { return in_range("clients", clients, 1, 100'000); })
       .and_then([&] { return in_range("pages", pages, 1, 1'000'000'000'000'000); })
       .and_then(

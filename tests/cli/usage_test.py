@@ -125,7 +125,7 @@ class UsageTest(Case):
         self.assertLess(answer["measured"]["placement"][0]["held"]["largest"], 1.02)
         self.assertEqual([repair["lost"] for repair in answer["extrapolated"]["repairs"]], [1, 2])
         self.assertIn("what follows for 8 nodes", result.stdout)
-        self.assert_fails(self.run_program("bench", "scale", "--nodes", "2000"), 2, "--nodes is 2000: choose 8 to 1024")
+        self.assert_fails(self.run_program("bench", "scale", "--nodes", "2000"), 2, "--nodes is 2000: choose 8 to 1023")
         self.assert_fails(self.run_program("bench", "scale", "--etcd", "here"), 2, "'here' is not http://HOST:PORT")
 
     def test_puts_in_place_are_those_of_one_node(self):

@@ -112,8 +112,8 @@ TEST(ScaleBench, OptionsOutOfRangeAreNamed) {
     return valid ? std::string() : valid.error().message;
   };
   EXPECT_EQ(why([](ScaleOptions&) {}), "");
-  EXPECT_EQ(why([](ScaleOptions& options) { options.nodes = 1'025; }),
-            "--nodes is 1025: choose 8 to 1024");
+  EXPECT_EQ(why([](ScaleOptions& options) { options.nodes = 1'024; }),
+            "--nodes is 1024: choose 8 to 1023");
   EXPECT_EQ(why([](ScaleOptions& options) { options.nodes = options.replicas = 8; }),
             "--replicas is 8: choose 1 to 4");
   EXPECT_EQ(why([](ScaleOptions& options) { options.lost = 998; }),
