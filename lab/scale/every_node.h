@@ -5,7 +5,7 @@
 namespace farpage {
 
 struct EveryNodeOptions {
-  uint64_t nodes = 1'024;   // each real one has some 4 KB for each other one
+  uint64_t nodes = 1'000;   // each real one has some 4 KB for each other one
   uint64_t few = 10;        // nodes that a client uses which needs no more
   uint64_t pages_each = 2;  // of a node, on the average
   uint64_t silent = 100;    // nodes that lose their power before the last fetch

@@ -123,7 +123,7 @@ Result<ScaleResult> run_scale_bench(const ScaleOptions& options,
   }
   told("one client that asks every node");
   const EveryNodeOptions defaults;
-  result.every_node = ask_every_node({.nodes = std::min(defaults.nodes, options.nodes),
+  result.every_node = ask_every_node({.nodes = options.nodes,
                                       .few = std::min(defaults.few, options.nodes),
                                       .silent = std::min(defaults.silent, options.nodes / 2),
                                       .seed = options.seed});

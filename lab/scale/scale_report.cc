@@ -200,8 +200,7 @@ std::string news_table(const ScaleResult& result) {
     table += fmt::format(
         "etcd, {} nodes' records: {:.0f} reads/s of all by {} readers, {:.2f} ms of a reader's "
         "processor each; {:.0f} reads/s of as many new confirmations, {:.2f} ms; {:.0f} reads/s "
-        "that "
-        "find nothing new, {:.2f} ms\n",
+        "that find nothing new, {:.2f} ms\n",
         cost.nodes, cost.whole.per_s, cost.readers, ms(cost.whole.client_cpu_ns),
         cost.changed.per_s, ms(cost.changed.client_cpu_ns), cost.unchanged.per_s,
         ms(cost.unchanged.client_cpu_ns));

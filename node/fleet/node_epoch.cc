@@ -135,8 +135,9 @@ void NodeEpoch::read() {
         reading_ = false;
         // Before what follows, which may end this run.
         look_at(sent + fleet_.view_ns / kLooksPerView);
-        if (again_in_ns_)
+        if (again_in_ns_) {
           look_at(std::max(not_before_ns_, runtime_.clock().now_ns() + *again_in_ns_));
+        }
         if (read) answered(sent, gap, *read);
       });
 }
